@@ -1,5 +1,5 @@
-// The table of backends. What the CPU has is asked once and modules are opened once; both are kept for the life of the
-// process.
+// The table of backends. The CPU's features are queried once and modules are opened once; both are kept until the
+// process ends.
 #include "kernels/backend.h"
 
 #include <fmt/format.h>
@@ -95,7 +95,7 @@ const BackendRow kRows[] = {
      .hardware = isa_name,
      .library = onednn_version,
      .can = {.tiles_batches = true}},
-    // Nothing below it: it leaves primitive operations that it has no kernel for to the host.
+    // Nothing is below it; primitive operations without a kernel run on the host.
     {.name = "cuda",
      .device_word = "cuda",
      .kernels = cuda_kernels,

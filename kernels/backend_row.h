@@ -13,24 +13,24 @@ namespace mlx::kernels {
 struct BackendRow {
   const char* name;
   const char* device_word;             // of --device
-  const char* below;                   // name of the backend whose kernels serve what these do not; null: there is none
-  std::vector<Kernel> (*kernels)();    // its own; asked for once, if there is no problem
+  const char* below;                   // name of the backend that serves what this one does not; null if there is none
+  std::vector<Kernel> (*kernels)();    // its own kernels; called once, if there is no problem
   std::string (*problem)();            // why this machine cannot use it; "" if it can
-  const char* remedy;                  // for the user, where there is a problem
-  const Device& (*device)(int index);  // kMissing if there is none
+  const char* remedy;                  // a hint for the user if there is a problem
+  const Device& (*device)(int index);  // throws kMissing if there is none
   std::string (*bf16_problem)();       // bf16_problem()
   std::string (*hardware)();           // hardware_of()
   std::string (*library)();            // library_of()
-  // Problems that its kernels solve faster than those of the backends above it. Null: there are none.
+  // The problems that its kernels solve faster than those of the backends above it. Null if there are none.
   bool (*is_faster)(const Problem& problem, const Geometry& geometry);
   bool portable;  // its f32 has the same bits on every machine
   Capabilities can;
 };
 
-const BackendRow* row_below(const BackendRow& row);            // null: there is none
+const BackendRow* row_below(const BackendRow& row);            // null if there is none
 const std::vector<Kernel>& kernels_of(const BackendRow& row);  // none if this machine cannot use them
 
-// What the rows are made of.
+// The functions in the rows.
 std::vector<Kernel> ref_kernels();
 std::vector<Kernel> avx2_kernels();  // simd_rows.cpp
 std::vector<Kernel> avx512_kernels();

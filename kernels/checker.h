@@ -1,4 +1,4 @@
-// Checks of problems: shapes, ranks and dtypes of tensors, and the first fault in words. Used by the families' checks:
+// Checks problems: shapes, ranks and dtypes of tensors; describes the first fault. Used by the families' checks:
 // geometry.cpp, geometry_sequence.cpp, and for primitive operations the files of kernels/ref.
 #pragma once
 
@@ -24,7 +24,7 @@ inline constexpr std::initializer_list<DType> kAny = {DType::kF32, DType::kBF16,
 inline constexpr std::initializer_list<DType> kBytes = {DType::kU8, DType::kS8};
 inline constexpr std::initializer_list<DType> kFloatOrBytes = {DType::kF32, DType::kU8, DType::kS8};
 
-// Collects the first thing that is wrong; later checks are skipped then.
+// Collects the first fault; later checks are skipped.
 class Checker {
  public:
   explicit Checker(const Problem& problem) : problem_(problem) {}
@@ -40,7 +40,7 @@ class Checker {
   void require(bool condition, const char* what) {
     if (ok() && !condition) wrong_ = what;
   }
-  // Present, of at least `rank` dims, and of a dtype that is allowed; its sizes cannot overflow.
+  // Requires a present tensor of at least `rank` dims, with an allowed dtype and sizes that cannot overflow.
   bool input_is(int i, int least_rank, std::initializer_list<DType> dtypes = kFloat) {
     return tensor_is("input", i, has_input(i) ? &input(i) : nullptr, least_rank, dtypes);
   }
@@ -53,7 +53,7 @@ class Checker {
   void output_equals(int i, const Dims& dims, DType dtype = DType::kF32) {
     if (output_is(i, 0, {dtype}) && dims_of(output(i)) != dims) wrong_ = fmt::format("output {} must be {}", i, dims);
   }
-  // What is computed in f32 and may be stored in half precision.
+  // Requires a tensor that is computed in f32 and may be stored in half precision.
   void input_stored(int i, const Dims& dims) {
     if (input_is(i, 0, kReal)) input_equals(i, dims, input(i).dtype);
   }
@@ -131,7 +131,7 @@ inline Dims without_last(const Shape& shape) {
   return dims;
 }
 
-// One function for each family of operations: checks `problem` against op_list.h and sets what Geometry says of it.
+// One function for each family of operations: checks `problem` against op_list.h and fills in Geometry.
 #define MLX_OP(op, name, family, ...) void check_##family(Checker& check, const Problem& problem, Geometry& g);
 #define MLX_VIEW(...)
 #include "kernels/op_list.h"

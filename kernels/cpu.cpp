@@ -1,4 +1,4 @@
-// Asks cpuid, and the OS by XGETBV (cpu.h).
+// Queries cpuid, and the OS with XGETBV (cpu.h).
 #include "kernels/cpu.h"
 
 #include <cpuid.h>
@@ -8,7 +8,7 @@
 namespace mlx::kernels {
 namespace {
 
-// Which register states the OS saves; executing an AVX-512 instruction without them faults, whatever cpuid says.
+// The register states that the OS saves. Without them an AVX-512 instruction faults, whatever cpuid says.
 std::uint64_t enabled_states() {
   std::uint32_t low = 0, high = 0;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));

@@ -1,4 +1,4 @@
-// What this CPU and its OS offer to the hand-written kernels. Asked once.
+// The features of this CPU and its OS that the hand-written kernels use. Queried once.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 namespace mlx::kernels {
 
 struct Cpu {
-  bool avx512 = false;  // F, BW, DQ, VL, VNNI, BF16 and FMA: what the objects for AVX-512 are compiled for
+  bool avx512 = false;  // F, BW, DQ, VL, VNNI, BF16 and FMA, which the AVX-512 objects are compiled for
   bool avx2 = false;    // with FMA and F16C
 };
 const Cpu& cpu();

@@ -1,5 +1,4 @@
-// The host as a device, and the module of CUDA (device.h). The module is opened once and kept for the life of the
-// process.
+// The host as a device, and the CUDA module (device.h). The module is opened once and kept until the process ends.
 #include "kernels/device.h"
 
 #include <fmt/format.h>
@@ -33,8 +32,8 @@ struct Cuda {
 
 constexpr const char* kNoModule = "this mlx was built without CUDA";
 
-// What the user can do. Source of the drivers' versions: CUDA Toolkit Release Notes, "CUDA Toolkit and Corresponding
-// Driver Versions"; a driver serves all minor versions of its CUDA.
+// A hint for the user. Source of the driver versions: CUDA Toolkit Release Notes, "CUDA Toolkit and Corresponding
+// Driver Versions"; a driver supports all minor versions of its CUDA.
 std::string remedy(CudaState state) {
   const std::string otherwise = "use --device cpu, or --device auto for a GPU where there is one";
   switch (state) {

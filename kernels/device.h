@@ -1,5 +1,5 @@
-// Where the tensors of a session lie and how they are reached: the host's memory, or a GPU's through
-// lib/mlx/mlx_cuda.so, which is opened when a command first asks for it. Used by sessions, tests and benchmarks.
+// A device: where a session's tensors are and how to access them. It is the host's memory, or a GPU's through
+// lib/mlx/mlx_cuda.so, which is opened on first use. Used by sessions, tests and benchmarks.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@ namespace mlx::kernels {
 
 struct Device;
 
-// What a kind of device does. None of these throws: what went wrong stays with the device, and `problem` and `wait`
-// tell it. `self` is the device that is asked. The host's calls do at once what they say.
+// The functions of one kind of device. None of them throws: the device keeps errors, which `problem` and `wait` report.
+// `self` is the device to use. The host's functions take effect at once.
 struct DeviceCalls {
-  // Before this thread prepares or launches kernels of it; holds until another device is made current.
+  // Call before this thread prepares or launches kernels on it. Holds until another device is made current.
   void (*make_current)(const Device& self);
   void* (*allocate)(const Device& self, std::size_t bytes);  // at least 64-byte aligned; null if there is no more
   void (*release)(const Device& self, void* memory);
@@ -23,42 +23,42 @@ struct DeviceCalls {
   void (*clear)(const Device& self, void* memory, std::size_t bytes);                   // zeros
   std::size_t (*free_bytes)(const Device& self);
   std::size_t (*peak_bytes)(const Device& self);  // the most that this process has held at once; 0 for the host
-  const char* (*problem)(const Device& self);     // null, or what is known to have gone wrong; does not wait
-  const char* (*wait)(const Device& self);        // until all of `stream` is done; null, or what has gone wrong
+  const char* (*problem)(const Device& self);     // null, or the known error; does not wait
+  const char* (*wait)(const Device& self);        // waits until `stream` is done; null, or the error
 
-  // Between begin_capture and end_capture nothing but launches is asked for, and none of them happens. What end_capture
-  // returns is launched as one by `replay`, any number of times, until destroy_graph. If they cannot be captured, the
-  // first returns false or the second null, and nothing has gone wrong.
+  // Between begin_capture and end_capture only launches are requested, and none of them runs. `replay` launches the
+  // result of end_capture as a whole, any number of times, until destroy_graph. If the launches cannot be captured,
+  // begin_capture returns false or end_capture null; this is not an error.
   bool (*begin_capture)(const Device& self);
   void* (*end_capture)(const Device& self);
   void (*replay)(const Device& self, void* graph);
   void (*destroy_graph)(const Device& self, void* graph);
 
-  // Page-locked memory of the host, which the device copies from and to by itself; null if there is no more. It is
-  // released once no copy uses it.
+  // Page-locked host memory, which the device copies to and from by itself; null if there is no more. It is released
+  // once no copy uses it.
   void* (*allocate_pinned)(const Device& self, std::size_t bytes);
   void (*release_pinned)(const Device& self, void* memory);
-  // Between memory of the device and memory of the device or pinned memory. Nobody else touches either side until an
-  // event recorded behind the copy has come. Other memory of the host serves too: then the call may wait for the copy.
+  // Copies between device memory and device or pinned memory. Nobody else touches either side until an event recorded
+  // after the copy has occurred. Other host memory works too, but the call may wait for the copy.
   void (*copy)(const Device& self, void* to, const void* from, std::size_t bytes, void* stream);
-  // An event comes when all work is done that the stream was asked for before the event was last recorded; at once if
-  // it never was.
+  // An event occurs when the stream has done all work requested before the event was last recorded; at once if it was
+  // never recorded.
   void* (*make_event)(const Device& self);
   void (*release_event)(const Device& self, void* event);
   void (*record)(const Device& self, void* event, void* stream);
-  void (*stream_wait_event)(const Device& self, void* stream, void* event);  // work that the stream is asked for later
+  void (*stream_wait_event)(const Device& self, void* stream, void* event);  // work requested later on the stream waits
   void (*await)(const Device& self, void* event);                            // the host waits
 };
 
-// Memory and an order of work. A GPU has two streams; each does what it is asked in that order. All calls use `stream`
-// unless they name `copy_stream`; events order the two.
+// Memory and ordered work. A GPU has two streams; each does its work in order. All calls use `stream` unless they name
+// `copy_stream`; events order the two.
 struct Device {
   const DeviceCalls* calls = nullptr;
-  bool host = true;             // its memory is the host's: pointers may be followed
+  bool host = true;             // its memory is the host's: pointers may be dereferenced
   int index = 0;                // among the devices of its kind
   void* stream = nullptr;       // for Args; null for the host
   void* copy_stream = nullptr;  // null for the host
-  void* own = nullptr;          // the kind's state of this device
+  void* own = nullptr;          // the device's internal state
   bool blocks_launches =
       false;  // CUDA_LAUNCH_BLOCKING=1: each launch is waited for, so that an error names its operation
 
@@ -87,13 +87,13 @@ struct Device {
 };
 
 const Device& host_device();
-// The GPUs that the driver shows, counted from 0 (CUDA_VISIBLE_DEVICES chooses them). kMissing saying why there is
-// none: built without CUDA, no driver, no GPU, no GPU of that number.
+// The GPUs that the driver shows, counted from 0 (CUDA_VISIBLE_DEVICES selects them). Throws kMissing, with the reason,
+// if there is none: built without CUDA, no driver, no GPU, no GPU with that number.
 const Device& cuda_device(int index = 0);
-// "NVIDIA H200, compute capability 9.0, 140 GiB, driver 13.0"; where there is none, why ("no CUDA driver"): part of
-// what `version -v` says. Never throws.
+// "NVIDIA H200, compute capability 9.0, 140 GiB, driver 13.0", or the reason why there is none ("no CUDA driver"): part
+// of the output of `version -v`. Never throws.
 std::string cuda_description();
-// Whether there is a GPU, and why it cannot be used. The module of CUDA answers with one of these: keep their numbers.
+// Whether there is a GPU, or why it cannot be used. The CUDA module returns these numbers, so they must not change.
 enum class CudaState : int {
   kUsable = 0,
   kNoModule = 1,     // a build without CUDA
@@ -104,8 +104,8 @@ enum class CudaState : int {
   kFailed = 6,       // the module is damaged or of another build, or the GPU failed or is too old
 };
 CudaState cuda_state();  // never throws
-// Whether CUDA is here and cannot be used: the module is damaged, the driver is too old, the GPU fails. False if the
-// GPU can be used, and on a machine without CUDA or a GPU. cuda_description() gives the reason. Never throws.
+// True if CUDA is present but unusable: the module is damaged, the driver is too old, the GPU fails. False if the GPU
+// can be used, and on a machine without CUDA or a GPU. cuda_description() gives the reason. Never throws.
 bool cuda_is_unusable();
 
 }  // namespace mlx::kernels

@@ -23,21 +23,21 @@ void check_scales(Checker& check, const Attrs& attrs) {
                 "scale_x and scale_y must be positive and finite");
 }
 
-// What products of such numbers may be stored as.
+// The types that a product of such factors can be stored as.
 std::initializer_list<DType> results_of(const Shape& factor) {
   if (is_half(factor.dtype)) return kReal;
   return factor.dtype == DType::kF32 ? kFloat : kFloatOrBytes;
 }
 
-// Input 1, the weights beside such a factor: bytes beside bytes, else f32 or, where the factor is in half precision, as
-// that.
+// Checks input 1, the weights: s8 for quantized factors; otherwise f32, or the factor's own type if it is half
+// precision.
 bool weights_are(Checker& check, int least_rank, const Shape& factor) {
   if (is_quantized(factor)) return check.input_is(1, least_rank, {DType::kS8});
   if (is_half(factor.dtype)) return check.input_is(1, least_rank, {DType::kF32, factor.dtype});
   return check.input_is(1, least_rank);
 }
 
-// kernel, stride and pad of attrs, and the window count on `size` elements.
+// Checks kernel, stride and pad of attrs, and computes the number of windows.
 bool window(Checker& check, const Attrs& attrs, Geometry& g) {
   g.kh = attrs.kernel[0], g.kw = attrs.kernel[1], g.sh = attrs.stride[0], g.sw = attrs.stride[1];
   g.pt = attrs.pad[0], g.pl = attrs.pad[2], g.groups = attrs.groups;
@@ -57,14 +57,14 @@ void image(const Shape& shape, Geometry& g) {
   g.n = dim(shape, 0), g.h = dim(shape, 1), g.w = dim(shape, 2), g.c = dim(shape, 3);
 }
 
-// Everything whose tensors all have one shape; `inputs` of them.
+// Checks that all tensors have one shape; there are `inputs` inputs.
 void same_shape(Checker& check, int inputs) {
   if (!check.input_is(0, 0)) return;
   for (int i = 1; i < inputs; ++i) check.input_equals(i, Checker::dims_of(check.input(0)));
   check.outputs_like(0, 0);
 }
 
-// The same where each of them may be stored in half precision.
+// The same, and each tensor may be stored in half precision.
 void activation(Checker& check, int inputs) {
   if (!check.input_is(0, 0, kReal)) return;
   const Dims dims = Checker::dims_of(check.input(0));
@@ -107,7 +107,7 @@ void avg_pool(Checker& check, const Problem& problem, Geometry& g) {
     check.input_equals(0, {g.n, g.c});
 }
 
-// What every loss gives, and the factor of its gradient.
+// Checks the outputs of every loss, and the factor of its gradient.
 void loss_outputs(Checker& check, Geometry& g) {
   if (check.has_input(2) && check.input_is(2, 1)) check.require(check.input(2).count() > 0, "the factor is missing");
   check.output_equals(0, {1});
@@ -213,7 +213,7 @@ void check_conv(Checker& check, const Problem& problem, Geometry& g) {
   check_scales(check, problem.attrs);
 }
 
-// What is kept for the backward pass, or only goes into products, may be stored in half precision.
+// Tensors that are kept for the backward pass, or only enter products, may be stored in half precision.
 void check_batch_norm(Checker& check, const Problem& problem, Geometry& g) {
   const bool training = problem.op != Op::kBatchNormInference;
   if (!check.input_is(0, 1, training ? kReal : kFloat)) return;
@@ -266,7 +266,7 @@ void check_optimizer(Checker& check, const Problem& problem, Geometry& g) {
   check.input_equals(2 + states, {1});
   check.optional_input(3 + states, {1});
   const bool plain = problem.op == Op::kSgd && problem.attrs.momentum == 0.0f && !check.has_input(2);
-  if (plain) return;  // descent without momentum needs no velocity
+  if (plain) return;  // SGD without momentum has no velocity
   for (int i = 0; i < states; ++i) check.input_equals(2 + i, w), check.output_equals(1 + i, w);
 }
 

@@ -1,5 +1,5 @@
-// The sizes of a problem as plain numbers, checked once: every kernel of every backend may take what describe()
-// accepted for consistent. Used by table.cpp before any kernel sees a problem, and by the kernels of ref and simd.
+// The sizes of a problem as plain numbers, checked once: a kernel of any backend can rely on what describe() accepted.
+// Used by table.cpp before any kernel sees a problem, and by the kernels of ref and simd.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 namespace mlx::kernels {
 
 inline constexpr int kMaxTensors = 8;
-inline constexpr std::int64_t kFewChannels = 4;  // of the images whose convolutions have kernels of their own, in f32
-inline constexpr std::int64_t kMostConvKernel = 11;  // height and width of the kernels that kernels/simd convolves with
+inline constexpr std::int64_t kFewChannels = 4;      // images with at most this many have their own f32 convolutions
+inline constexpr std::int64_t kMostConvKernel = 11;  // the largest height and width that kernels/simd supports
 
-// Which fields are set depends on the operation; no std:: type, so that code of any instruction set may read it.
+// The operation determines which fields are set. No std:: types, so that code of any instruction set can read it.
 struct Geometry {
   std::int64_t count = 0;                   // elements of input 0
   std::int64_t rows = 0, width = 0;         // input 0 seen as a matrix; width is its last dim
@@ -24,23 +24,23 @@ struct Geometry {
   std::int64_t oh = 0, ow = 0, o = 0;       // the other side (y, dy)
   std::int64_t kh = 1, kw = 1, sh = 1, sw = 1, pt = 0, pl = 0, groups = 1;
   std::int64_t batch = 0, time = 0, dim = 0, heads = 1;  // sequences; dim is D
-  std::int64_t kv_heads = 1, kv_dim = 0, head = 0;  // attention: heads of keys, their width in all, and of one head
-  std::int64_t table = 0;                           // rows of a table or positions of a cache: V, P
-  Loops loops, inner;                               // primitive operations: their files say what they walk
+  std::int64_t kv_heads = 1, kv_dim = 0, head = 0;       // attention: key heads, their total width, one head's width
+  std::int64_t table = 0;                                // rows of a table or positions of a cache: V, P
+  Loops loops, inner;                                    // primitive operations: each file documents what they walk
   std::int64_t offset = 0, elements = 0;
-  int parts = 0;  // concat: elements of each part in a row of the whole, and where they begin
+  int parts = 0;  // concat: the number of parts; elements of each part in a row of the whole, and where they begin
   std::int64_t part_size[kMaxTensors] = {}, part_begin[kMaxTensors] = {};
   DType index_type = DType::kS32;  // gather
   bool has_input[kMaxTensors] = {}, has_output[kMaxTensors] = {};
   bool quantized = false;                             // x is u8 or s8
-  bool has_pre = false;                               // linear: output 1, backward data: input 2, what gelu is taken of
+  bool has_pre = false;                               // linear: output 1, backward data: input 2, the pre-activation
   DType x_type = DType::kF32, y_type = DType::kF32;   // of input 0 and output 0
-  DType dy_type = DType::kF32, w_type = DType::kF32;  // of input 1 where that is a gradient, or weights
-  DType gradient_type = DType::kF32;                  // of output 1 where that is the gradient that a loss computes
-  DType residual_type = DType::kF32;                  // of what a norm adds to x
+  DType dy_type = DType::kF32, w_type = DType::kF32;  // of input 1 if it is a gradient, or weights
+  DType gradient_type = DType::kF32;                  // of output 1 if it is the gradient that a loss computes
+  DType residual_type = DType::kF32;                  // of the residual that a norm adds to x
 };
 
-// Whether a tensor of the problem is of such numbers.
+// True if one of the problem's tensors has this dtype.
 bool has_dtype(const Problem& problem, DType dtype);
 
 // Checks ranks, sizes and dtypes against op_list.h. Returns "" or what is wrong ("input 1 must be [64, 32]").

@@ -4,7 +4,7 @@
 namespace mlx::kernels {
 namespace {
 
-// What a norm adds to x, and the sum that it gives for that.
+// Checks the residual that a norm adds to x, and the output for the sum.
 void residual(Checker& check, const Problem& problem, int input, int output, Geometry& g) {
   if (!check.has_input(input)) return check.require(!check.has_output(output), "there is a sum only with a residual");
   const Dims dims = Checker::dims_of(check.input(0));

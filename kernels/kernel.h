@@ -41,11 +41,11 @@ struct Shape {
 // gelu: tanh approximation (Hendrycks & Gimpel 2016); relu6: relu cut off at 6 (Krizhevsky 2010)
 enum class Activation : std::uint8_t { kNone, kRelu, kGelu, kRelu6 };
 
-// What an arithmetic operation computes of two elements, and what a reduction makes of many.
+// The function of an arithmetic operation on two elements, and of a reduction of many.
 enum class Arithmetic : std::uint8_t { kAdd, kSub, kMul, kDiv, kMax, kMin, kPow };
 enum class Reduction : std::uint8_t { kSum, kMean, kMax, kMin };
 
-// One integer for each of some dims. Entries from count on are 0.
+// One integer for each of several dims. Entries from count on are 0.
 struct IntList {
   std::array<std::int64_t, kMaxRank> at{};
   int count = 0;
@@ -55,8 +55,8 @@ IntList int_list(std::initializer_list<std::int64_t> values);  // at most kMaxRa
 
 inline constexpr std::int64_t kToEnd = std::int64_t{1} << 40;  // the end of a slice: that of its dim
 
-// What an operation needs beside its tensors; plain data, unused fields keep their defaults. op_list.h says which are
-// read.
+// An operation's parameters besides its tensors. Plain data; unused fields keep their defaults. op_list.h says which
+// are read.
 struct Attrs {
   Activation activation = Activation::kNone;
   std::array<std::int64_t, 2> kernel{1, 1}, stride{1, 1};
@@ -91,9 +91,8 @@ struct Attrs {
   bool operator==(const Attrs&) const = default;
 };
 
-// One operation at concrete sizes. An absent optional input has rank -1 there. `constants[i]` is the data of input i
-// where it is already known and will not change (weights at inference, quantization scales), else null; `constants` may
-// be null.
+// One operation at concrete sizes. An absent optional input has rank -1. `constants[i]` is the data of input i if it is
+// known already and will not change (weights at inference, quantization scales), else null; `constants` may be null.
 struct Problem {
   Op op{};
   Attrs attrs;
@@ -103,15 +102,15 @@ struct Problem {
   const void* const* constants = nullptr;
 };
 
-// What random numbers are drawn by, where kernels read it from the device's memory.
+// The key of random numbers, for kernels that read it from device memory.
 struct RandomKey {
   std::uint64_t seed = 0, step = 0;
 };
 
-// Tensors on a device that is not the host are 64-byte aligned.
+// Tensors on a device other than the host are 64-byte aligned.
 struct Args {
   const void* const* inputs = nullptr;  // null for an absent one
-  void* const* outputs = nullptr;       // an output may be the same memory as an input only where op_list.h says so
+  void* const* outputs = nullptr;       // may alias an input only if op_list.h says so
   void* workspace = nullptr;         // 64-byte aligned, workspace_bytes of the plan; contents undefined before phase 0
   const void* packed = nullptr;      // what pack() wrote
   std::uint64_t seed = 0, step = 0;  // of random numbers: Philox keyed by (seed, stream, step, element)
@@ -119,7 +118,7 @@ struct Args {
   void* stream = nullptr;            // CUDA: where kernels are launched
 };
 
-// One of several plans that are run at once.
+// One of several plans that run together.
 struct Call {
   const void* state = nullptr;
   Args args;
@@ -130,30 +129,30 @@ struct Plan {
   int phases = 1;
   std::array<int, kMaxPhases> slices{1, 1, 1, 1};
   std::size_t workspace_bytes = 0;
-  int packed_input = -1;  // which input is wanted packed, -1 for none
+  int packed_input = -1;  // the input that must be packed, -1 for none
   std::size_t packed_bytes = 0;
   void* state = nullptr;  // owned; freed by destroy
   void (*run)(const void* state, const Args& args, int phase, int slice) = nullptr;
-  // Of a GPU's kernels for many small tensors, null for others: plans with the same function in as few launches as
-  // possible, none of which writes what another reads or writes; they have one phase and no workspace.
+  // For a GPU's kernels on many small tensors, null for others: runs plans with the same function in as few launches as
+  // possible. None of them writes what another reads or writes; they have one phase and no workspace.
   void (*run_many)(const Call* calls, int count) = nullptr;
   void (*pack)(const void* state, const void* weights, void* packed) = nullptr;  // packed: 64-byte aligned
-  // What pack() writes depends on the weights and their shape, and on nothing else but these numbers: two plans with
-  // the same function, shape, packed_bytes and numbers can share it. -1: it depends on more and cannot be shared.
+  // The output of pack() depends only on the weights, their shape and these numbers: two plans with the same function,
+  // shape, packed_bytes and numbers can share it. -1: it depends on more and cannot be shared.
   const std::int64_t* layout = nullptr;  // owned by `state`
   int layout_count = -1;
   void (*destroy)(void* state) = nullptr;
-  bool visits_host = false;  // of a device's plan: it waits for work of the host, so that it cannot be captured
+  bool visits_host = false;  // for a device's plan: it waits for the host, so it cannot be captured
 };
 
-// A row of the table. Each backend has rows of its own (backend.h).
+// A row of the table. Each backend has its own rows (backend.h).
 struct Kernel {
   Op op;
-  // Fills `plan` and returns true, or returns false where it does not serve this problem (dtypes, sizes, attributes).
+  // Fills `plan` and returns true. Returns false if it does not serve this problem (dtypes, sizes, attributes).
   bool (*prepare)(const Problem& problem, Plan& plan);
 };
 
-// Owns a prepared plan, and knows whose kernel it is of.
+// Owns a prepared plan, and knows whose kernel it is.
 class Prepared {
  public:
   Prepared() = default;

@@ -1,5 +1,5 @@
-// A module that has rows of the kernel table: lib/mlx/NAME.so, which exports NAME_kernels and, to be told apart from
-// one of another build, NAME_sources. Used for oneDNN and CUDA.
+// A module with rows of the kernel table: lib/mlx/NAME.so. It exports NAME_kernels and NAME_sources, which identifies
+// its build. Used for oneDNN and CUDA.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@
 namespace mlx::kernels {
 
 struct KernelModule {
-  Module module;                // its problem says why there are no kernels; empty where there are
-  std::vector<Kernel> kernels;  // their addresses stay
+  Module module;                // its problem tells why there are no kernels; else empty
+  std::vector<Kernel> kernels;  // their addresses stay valid
 };
 
-// Types and results of kernels are those of their sources: a module that was made of others than this executable is
-// opened, asked for that, and not used.
+// The sources define the kernels' types and results. So a module that was built from other sources than this executable
+// is opened, recognised by NAME_sources, and not used.
 KernelModule open_kernel_module(const std::string& name);
 
 }  // namespace mlx::kernels

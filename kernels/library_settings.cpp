@@ -13,7 +13,7 @@ namespace mlx::kernels {
 namespace {
 
 constexpr std::array<std::string_view, 6> kFamilies{"DNNL_", "ONEDNN_", "MKLDNN_", "CUBLAS", "CUDNN", "NVIDIA_TF32_"};
-// What they say, or where they leave it.
+// Variables that affect only what the libraries print, and where.
 constexpr std::array<std::string_view, 4> kHarmless{"VERBOSE", "LOG", "JIT_DUMP", "JIT_PROFILE"};
 
 }  // namespace

@@ -5,11 +5,11 @@
 
 namespace mlx::kernels {
 
-// Whether a library takes it for more than what it prints: DNNL_MAX_CPU_ISA, NVIDIA_TF32_OVERRIDE.
+// True if the library reads this variable for more than its output: DNNL_MAX_CPU_ISA, NVIDIA_TF32_OVERRIDE.
 bool is_library_setting(std::string_view variable);
 
-// Removes them from the environment, before a library is loaded that reads them: they change the bits of results, and
-// no run's key holds them. What the kernels are to do, mlx's own options and variables say.
+// Removes these variables from the environment before the libraries are loaded: they change the bits of results, and no
+// run's key includes them. mlx's own options and variables control the kernels.
 void clear_library_settings();
 
 }  // namespace mlx::kernels

@@ -1,6 +1,6 @@
-// Nested loops over the elements of one tensor, and the steps that they take in others: transposes, slices, broadcast
-// and reduced operands. The checks of problems build them; kernels of any instruction set walk them (plain data and
-// internal functions only).
+// Nested loops over the elements of one tensor, and their strides in two other tensors: for transposes, slices,
+// broadcast and reduced operands. Checks of problems build them; kernels of any instruction set walk them (plain data
+// and internal functions only).
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,17 @@
 
 namespace mlx::kernels {
 
-// The last loop is the innermost. Iterations are numbered in order, which is the row-major order of the tensor that the
-// loops are over.
+// The last loop is the innermost. Iterations are numbered in row-major order of the tensor that the loops walk.
 struct Loops {
   int rank = 0;
   std::int64_t size[kMaxRank] = {};
-  std::int64_t a[kMaxRank] = {}, b[kMaxRank] = {};  // elements that a step of each loop moves in two operands
+  std::int64_t a[kMaxRank] = {}, b[kMaxRank] = {};  // stride of each loop in two operands, in elements
 };
 
-// Elements from one index to the next of each dim of a row-major tensor.
+// The stride of each dim of a row-major tensor, in elements.
 void steps_of(const Shape& shape, std::int64_t* steps);
-// Drops loops of size 1 and joins neighbours that walk one run in both operands. At least one loop is left; without
-// iterations it is that of size 0.
+// Drops loops of size 1 and joins neighbours that are contiguous in both operands. At least one loop is left; if there
+// are no iterations its size is 0.
 void merge(Loops& loops);
 
 static inline std::int64_t count_of(const Loops& loops) {
@@ -29,16 +28,16 @@ static inline std::int64_t count_of(const Loops& loops) {
   return count;
 }
 
-// Where an index of a slice stands in a dim of this size: negative ones count from the end, and none is outside.
+// Clamps a slice index to a dim of this size; negative indices count from the end.
 static inline std::int64_t slice_index(std::int64_t index, std::int64_t size) {
   if (index < 0) index += size;
   return index < 0 ? 0 : index > size ? size : index;
 }
 
-struct Place {  // in the two operands
+struct Place {  // offsets in the two operands
   std::int64_t a = 0, b = 0;
 };
-// Of iteration i of the first `rank` loops.
+// The place of iteration i of the first `rank` loops.
 static inline Place place_of(const Loops& loops, std::int64_t i, int rank) {
   Place place;
   for (int at = rank - 1; at >= 0; --at) {
@@ -48,8 +47,8 @@ static inline Place place_of(const Loops& loops, std::int64_t i, int rank) {
   }
   return place;
 }
-// Calls body(i, place, count) for the runs of the last loop that cover the iterations from begin to end; i is the
-// run's first iteration.
+// Calls body(i, place, count) for the runs of the last loop that cover iterations [begin, end); i is the run's first
+// iteration.
 template <typename Body>
 static inline void each_run(const Loops& loops, std::int64_t begin, std::int64_t end, Body body) {
   const int last = loops.rank - 1;

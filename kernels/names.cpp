@@ -1,5 +1,5 @@
-// Rows of operations, names of dtypes and backends. They stand in model.json, in errors and in reports, so none ever
-// changes.
+// Rows of operations, names of dtypes and backends. They occur in model.json, in errors and in reports, so they never
+// change.
 #include "kernels/kernel.h"
 
 namespace mlx::kernels {

@@ -1,4 +1,4 @@
-// The first phase copies the inputs, the last one the outputs, those between are the host kernel's (on_host.h).
+// The first phase copies the inputs and the last one the outputs; the phases between are the host kernel's (on_host.h).
 #include "kernels/on_host.h"
 
 #include <memory>
@@ -16,7 +16,7 @@ struct HostRun {
   Prepared kernel;
   const Device* device;
   std::vector<std::size_t> input_bytes, output_bytes;
-  std::vector<char> memory;  // of all that follows
+  std::vector<char> memory;  // for everything below
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
   void *workspace = nullptr, *packed = nullptr;
@@ -26,7 +26,7 @@ std::size_t bytes_of(const Shape& shape) {
   return shape.rank < 0 ? 0 : shape.bytes();
 }
 
-// Lays everything into one piece of memory, each part aligned as kernels want it.
+// Lays out everything in one block of memory, each part aligned for kernels.
 void lay_out(const Problem& problem, HostRun& run) {
   std::vector<std::size_t> offsets;
   std::size_t end = 0;

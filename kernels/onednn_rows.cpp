@@ -1,5 +1,4 @@
-// The rows that oneDNN's module gives to the kernel table. It is opened once, when they are first asked for; plans hold
-// the addresses of its kernels.
+// oneDNN's rows of the kernel table. The module is opened once, on first use; plans hold the addresses of its kernels.
 #include <string>
 #include <utility>
 
@@ -12,7 +11,7 @@ namespace {
 struct OneDnn {
   std::vector<Kernel> kernels;
   std::string version;
-  std::string problem;  // why it cannot be used; empty when it can
+  std::string problem;  // why it cannot be used; empty if it can
 };
 
 OneDnn open_onednn() {

@@ -13,7 +13,7 @@ enum class Op : std::uint16_t {
 
 // The row of an operation.
 struct OpRow {
-  const char* name;  // "linear", "conv2d_backward_data" …; stable, stands in model.json
+  const char* name;  // "linear", "conv2d_backward_data" …; stored in model.json, so it never changes
   int required_inputs, max_inputs;
   bool primitive, view;  // a device may lack it; it has no kernel
 };

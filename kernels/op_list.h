@@ -1,13 +1,13 @@
-// The operations, one row each; nothing else lists them. Included several times by whoever makes something of every
-// row (op.h the enum, names.cpp the names, geometry.cpp the checks, the oracle's kernels, the graph's rules), so there
-// is no include guard.
+// The operations, one row each; nothing else lists them. Included several times, once for each use of all rows (op.h:
+// the enum, names.cpp: the names, geometry.cpp: the checks, the reference kernels, the graph's rules), so there is no
+// include guard.
 //
 //   MLX_OP(enumerator, name, family, required inputs, most inputs)
 //
-// The name stands in model.json and never changes. The first `required` inputs must be present. The family names the
-// functions that an operation is found by: check_FAMILY (kernels/checker.h), ref::prepare_FAMILY (kernels/ref) and
+// The name is stored in model.json and never changes. The first `required` inputs must be present. The family names the
+// functions of an operation: check_FAMILY (kernels/checker.h), ref::prepare_FAMILY (kernels/ref) and
 // graph::FAMILY_ops (src/graph/ops). MLX_PRIMITIVE marks an operation that a device may lack, MLX_VIEW one without a
-// kernel; where a file defines neither they are MLX_OP. New rows go at the end.
+// kernel; if a file does not define them they are MLX_OP. New rows go at the end.
 //
 // Notation: x[N,H,W,C] input, y output, dx gradient of x; B batch, T positions, D width, V vocabulary, "…" any leading
 // dims; (x) optional. All f32 unless said otherwise; "half" is bf16 or f16, one of them throughout an operation. "in
@@ -26,7 +26,7 @@
 //   b, dw and db stay f32; b may be rounded where y is half. Sums are f32. Only GPUs take w in half: CPUs pack weights.
 //   tf32: with attrs.tf32 a kernel may round or cut f32 factors to 10 bits of fraction; sums stay f32. CPUs do not.
 //   gelu in training on GPUs: (pre[…,N]), output 1, is the pre-activation in y's dtype. y is the gelu of the unrounded
-//   pre-activation, or of pre where a kernel applies gelu after the product.
+//   pre-activation, or of pre if a kernel applies gelu after the product.
 MLX_OP(kLinear, "linear", linear, 2, 4)
 // dy[…,N], w, (pre[…,K], in dx's dtype) → dx[…,K]. With pre, attrs.activation is gelu and dx = (dy · w) ⊙ gelu'(pre):
 // the gradient of the previous layer's pre-activation.
@@ -120,7 +120,7 @@ MLX_OP(kAttention, "attention", attention, 1, 1)
 MLX_OP(kAttentionBackward, "attention_backward", attention, 4, 4)
 // With a cache: qkv[B,T,(H+2G)d] of T new positions, k_cache[B,P,Gd], v_cache[B,P,Gd] (in place: outputs 1 and 2),
 // positions s32[B]: how many positions each sequence already holds → y[B,T,Hd]. The new keys and values are written,
-// then attended to; where a sequence would outgrow P nothing is written and its y is 0.
+// then attended to. If a sequence would outgrow P, nothing is written and its y is 0.
 MLX_OP(kAttentionCached, "attention_cached", attention, 4, 4)
 
 // x f32 → y s8|u8 at scale_y, round to nearest even, saturating
@@ -138,13 +138,13 @@ MLX_OP(kSgd, "sgd", optimizer, 2, 5)
 MLX_OP(kAdamW, "adamw", optimizer, 5, 6)
 // w, dw, m, lr[1], (factor) → w, m. attrs.beta1, beta2, weight_decay (decoupled)
 MLX_OP(kLion, "lion", optimizer, 4, 5)
-// dw, velocity, (factor) → velocity, x: dw with momentum, divided by its own norm. The graph orthogonalises it.
+// dw, velocity, (factor) → velocity, x: dw with momentum, divided by its norm. The graph orthogonalises it.
 // attrs.momentum, nesterov
 MLX_OP(kMuonDirection, "muon_direction", gradients, 2, 3)
 
 // a, b → y = attrs.scale_a · a + attrs.scale_b · b (same shapes), in place on either
 MLX_OP(kScaledAdd, "scaled_add", pointwise, 2, 2)
-// sum, x, factors[2] → sum = factors[0] · sum + factors[1] · x, in place; sum is not read where factors[0] is 0
+// sum, x, factors[2] → sum = factors[0] · sum + factors[1] · x, in place; sum is not read if factors[0] is 0
 MLX_OP(kAccumulate, "accumulate", gradients, 3, 3)
 // x, (before[1]) → n[1] = sqrt(before² + sum of x²), the squares added in double
 MLX_OP(kNorm, "norm", gradients, 1, 2)
@@ -155,7 +155,7 @@ MLX_OP(kRmsNorm, "rms_norm", rms_norm, 2, 3)
 // x (or sum), dy, gamma, saved_rstd, (dsum[…,D]) → dx, dgamma
 MLX_OP(kRmsNormBackward, "rms_norm_backward", rms_norm, 4, 5)
 
-// Gated linear unit with SiLU (Shazeer 2020): x[…,2H], gate and up one behind another → y[…,H] = silu(gate) · up.
+// Gated linear unit with SiLU (Shazeer 2020): x[…,2H], first gate, then up → y[…,H] = silu(gate) · up.
 // y and dx each f32 or half.
 MLX_OP(kSwiGlu, "swiglu", swiglu, 1, 1)
 // x, dy → dx
@@ -164,7 +164,7 @@ MLX_OP(kSwiGluBackward, "swiglu_backward", swiglu, 2, 2)
 // Rotary positions (Su et al. 2021) of the queries and keys in qkv[B,T,(H+2G)d] as attention takes it, (positions
 // s32[B]: first position of each sequence, default 0) → the same rotated, in place. Element i of a head's first half
 // and of its second turn together by position · theta^(-2i/d). attrs.heads, kv_heads, theta, axis: how many positions
-// there are; those outside are not turned.
+// there are; those outside are not rotated.
 MLX_OP(kRope, "rope", rope, 1, 2)
 // dy, (positions) → dx, in place
 MLX_OP(kRopeBackward, "rope_backward", rope, 1, 2)
@@ -172,7 +172,7 @@ MLX_OP(kRopeBackward, "rope_backward", rope, 1, 2)
 // Losses against targets of the same shape: x[…,V], targets[…,V], (factor) → loss[1] (mean over all elements),
 // (dx[…,V]: its gradient).
 //
-// Of sigmoid(x) with targets from 0 to 1; also (correct s32[1]: x > 0 where the target is above one half), (counted
+// Of sigmoid(x) with targets from 0 to 1; also (correct s32[1]: x > 0 exactly if the target is above one half), (counted
 // s32[1]). attrs.rate: label smoothing.
 MLX_OP(kBinaryCrossEntropy, "binary_cross_entropy", target_loss, 2, 3)
 // Squared error; with attrs.delta Huber's loss (1964): half the square up to delta, then linear.
@@ -181,8 +181,8 @@ MLX_OP(kRegressionLoss, "regression_loss", target_loss, 2, 3)
 // x f32 → y half, rounded to nearest even, or x half → y f32. attrs.output
 MLX_OP(kCast, "cast", cast, 1, 1)
 
-// Softmax cross-entropy against shares of the classes: logits[…,V], targets[…,V], (factor) → loss[1] (mean over the
-// rows), (dlogits[…,V]: its gradient), (correct s32[1]: the largest logit stands where the largest share does),
+// Softmax cross-entropy against class probabilities: logits[…,V], targets[…,V], (factor) → loss[1] (mean over the
+// rows), (dlogits[…,V]: its gradient), (correct s32[1]: the largest logit is at the place of the largest share),
 // (counted s32[1]: rows). attrs.rate: label smoothing.
 MLX_OP(kSoftCrossEntropy, "soft_cross_entropy", loss, 2, 3)
 
@@ -192,7 +192,7 @@ MLX_OP(kSoftCrossEntropy, "soft_cross_entropy", loss, 2, 3)
 // attrs.clip: 0 for none.
 MLX_OP(kGradientScale, "gradient_scale", gradient_scale, 1, 2)
 
-// Images out of bytes (image_change.h): pixels u8[N,H,W,C], changes s32[N,6], table f32[C,256], (partner's pixels,
+// Images from bytes (image_change.h): pixels u8[N,H,W,C], changes s32[N,6], table f32[C,256], (partner's pixels,
 // partner's changes, share f32[1]: all or none) → y[N,H,W,C], f32 or half. Each image is looked up in the table and
 // changed; with partners y = share · that + (1 - share) · the partner's, two products and a sum, each rounded.
 MLX_OP(kAugment, "augment", augment, 3, 6)
@@ -200,13 +200,13 @@ MLX_OP(kAugment, "augment", augment, 3, 6)
 // The same elements in the same order under another shape: no work, the planner makes it a view.
 MLX_VIEW(kReshape, "reshape", reshape, 1, 1)
 
-// Primitive operations, which imported graphs are made of. "Any" numbers are of any dtype, the same in all tensors.
+// Primitive operations, which imported graphs consist of. "Any" numbers are of any dtype, the same in all tensors.
 
 // x → y: dim i of y is dim attrs.axes[i] of x. Any numbers.
 MLX_PRIMITIVE(kTranspose, "transpose", transpose, 1, 1)
 
-// x → y: of each of attrs.axes every steps-th element from starts up to ends. Negative ones count from the end, kToEnd
-// is the end, beyond the ends is cut off; steps are 1 where not given. Any numbers.
+// x → y: along each of attrs.axes every steps-th element from starts up to ends. Negative indices count from the end,
+// kToEnd is the end, and indices are clamped; steps are 1 if not given. Any numbers.
 MLX_PRIMITIVE(kSlice, "slice", slice, 1, 1)
 // dy → dx (shape given)
 MLX_PRIMITIVE(kSliceBackward, "slice_backward", slice, 1, 1)
@@ -225,13 +225,14 @@ MLX_PRIMITIVE(kGatherBackward, "gather_backward", gather, 2, 2)
 // a, b → y, attrs.arithmetic of the two, by NumPy's broadcasting rules. The maximum and minimum of NaN and another
 // number are NaN.
 MLX_PRIMITIVE(kArithmetic, "arithmetic", arithmetic, 2, 2)
-// a, b, dy → (da), (db), both in y's shape. Where a and b are equal their maximum and minimum are a's.
+// a, b, dy → (da), (db), both in y's shape. If a equals b, the gradient of a maximum or minimum goes to a.
 MLX_PRIMITIVE(kArithmeticBackward, "arithmetic_backward", arithmetic, 3, 3)
 
-// x → y, attrs.reduction over attrs.axes (none: all dims); attrs.keep_dims. Over nothing a sum is 0, a mean NaN, a
-// maximum -inf, a minimum inf; NaN makes NaN.
+// x → y, attrs.reduction over attrs.axes (none: all dims); attrs.keep_dims. Over no
+// elements a sum is 0, a mean NaN, a maximum -inf, a minimum inf. NaN gives NaN.
 MLX_PRIMITIVE(kReduce, "reduce", reduce, 1, 1)
-// dy, (x, y: for a maximum or minimum) → dx (shape given): it is the gradient of the first element that is the maximum
+// dy, (x, y: for a maximum or minimum) → dx (shape given). The gradient of a maximum or
+// minimum goes to the first element equal to it.
 MLX_PRIMITIVE(kReduceBackward, "reduce_backward", reduce, 1, 3)
 
 // a[…,M,K], b[…,K,N] → y[…,M,N]; the leading dims broadcast. attrs.transpose_a: a is [K,M]; transpose_b: b is [N,K].

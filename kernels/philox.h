@@ -1,5 +1,5 @@
-// Philox 4x32-10 counter-based random numbers (Salmon et al., SC 2011): any element's number without the others before
-// it.
+// Philox 4x32-10 counter-based random numbers (Salmon et al., SC 2011): each element's number is computed independently
+// of the others.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// What the hand-written kernels (ref, simd, avx512) share: the state behind their plans and the rule that cuts work
-// into slices. State and range_of are plain data and internal functions, so that code of any instruction set may use
+// Shared by the hand-written kernels (ref, simd, avx512): the state behind their plans, and the rule that cuts work
+// into slices. State and range_of are plain data and internal functions, so that code of any instruction set can use
 // them.
 #pragma once
 
@@ -15,32 +15,33 @@ struct State {
   Geometry g;
   std::int64_t items[kMaxPhases] = {};  // what each phase is cut by: images, rows, channels, blocks of elements
   int slices[kMaxPhases] = {};
-  std::int64_t slice_bytes = 0;  // of workspace that each slice has to itself, where a kernel wants that
+  std::int64_t slice_bytes = 0;  // private workspace of each slice, if the kernel needs it
 };
 
 using Run = void (*)(const void* state, const Args& args, int phase, int slice);
 
-// What a kernel takes beside f32: nothing; bf16 activations and their gradients, but weights in f32 only; both types of
-// half precision wherever op_list.h allows them.
+// The types that a kernel takes besides f32: none; bf16 activations and gradients with f32 weights; or both
+// half-precision types wherever op_list.h allows them.
 enum class Takes { kF32, kBF16, kHalf };
-// Owned by `plan` afterwards. Null where the problem is inconsistent (describe), or has a tensor in half precision that
-// the kernel does not say it takes.
+// Owned by `plan` afterwards. Null if the problem is inconsistent (describe), or has a half-precision tensor that the
+// kernel does not take.
 State* new_state(const Problem& problem, Plan& plan, Run run, Takes takes = Takes::kF32);
 
-// Phase `phase` is cut over `items` that touch `bytes` of memory in all: at most 16 slices, each at least 32 KiB.
+// Cuts phase `phase` into slices by its items, which touch `bytes` of memory in total: at most 16 slices of at least 32
+// KiB.
 void cut(State* state, Plan& plan, int phase, std::int64_t items, std::int64_t bytes);
 
 struct Range {
   std::int64_t begin, end;
 };
 
-// Items of one slice; the slices cover all items in order.
+// The items of one slice; the slices cover all items in order.
 static inline Range range_of(const State* state, int phase, int slice) {
   const std::int64_t items = state->items[phase], slices = state->slices[phase];
   return {items * slice / slices, items * (slice + 1) / slices};
 }
 
-// Elementwise work is cut in blocks, a multiple of every vector width and of Philox's four numbers.
+// Elementwise work is cut into blocks, a multiple of every vector width and of Philox's four numbers.
 inline constexpr std::int64_t kBlock = 64;
 static inline Range elements_of(const State* state, int phase, int slice, std::int64_t count) {
   const Range blocks = range_of(state, phase, slice);

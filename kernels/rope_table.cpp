@@ -20,7 +20,7 @@ RopeState* new_rope_state(const Problem& problem, Plan& plan, Run run) {
     delete own;
   };
   const std::int64_t size = state->g.head, half = size / 2;
-  // Without first positions nobody asks beyond the sequence's end.
+  // Without an input of first positions, no position is beyond the sequence's end.
   state->positions = state->g.has_input[1] ? state->g.table : std::min(state->g.table, state->g.time);
   auto* turns = new float[static_cast<std::size_t>(std::max<std::int64_t>(1, state->positions) * size)];
   const double sign = problem.op == Op::kRopeBackward ? -1.0 : 1.0;

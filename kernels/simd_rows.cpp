@@ -1,5 +1,5 @@
-// The rows that the hand-written AVX2 and AVX-512 backends give to the kernel table: those of kernels/simd, and what
-// AVX-512 alone can do; and where these are faster than oneDNN's. Compiled for any CPU: backend.cpp asks before it uses
+// The rows of the hand-written AVX2 and AVX-512 backends: those of kernels/simd, and what only AVX-512 can do; and the
+// problems for which these are faster than oneDNN. Compiled for any CPU: backend.cpp checks the CPU before it uses
 // them.
 #include "kernels/avx512/avx512.h"
 #include "kernels/backend_row.h"
@@ -8,10 +8,10 @@
 namespace mlx::kernels {
 namespace {
 
-// Where kernels/simd by AVX-512 measured faster than oneDNN 2.6, which pads images of few channels to blocks of them.
-// GFLOP/s on a core of a Zen 4, ours/oneDNN's: 28×28×1 to 32, 3×3: forward 85/60, gradient to the weights 103/48, u8
-// 129/55, s8 143/73; stride 2: 78/44, 94/48, 105/42. 32×32×3 to 32: 103/93, 96/74, but u8 175/171; 112×112×3 to 64,
-// 7×7, stride 2: 103/110, 96/89, u8 245/314: there oneDNN keeps what it does better.
+// Problems for which kernels/simd with AVX-512 measured faster than oneDNN 2.6, which pads images with few channels to
+// blocks of channels. GFLOP/s on a core of a Zen 4, ours/oneDNN's: 28×28×1 to 32, 3×3: forward 85/60, gradient to the
+// weights 103/48, u8 129/55, s8 143/73; stride 2: 78/44, 94/48, 105/42. 32×32×3 to 32: 103/93, 96/74, but u8 175/171;
+// 112×112×3 to 64, 7×7, stride 2: 103/110, 96/89, u8 245/314: oneDNN keeps the problems that it does better.
 bool convolves_few_channels(const Problem& problem, const Geometry& g) {
   if (g.groups != 1 || g.c > kFewChannels) return false;
   if (problem.op == Op::kConv2dBackwardWeights) return true;
@@ -19,20 +19,20 @@ bool convolves_few_channels(const Problem& problem, const Geometry& g) {
   return g.c <= 2 || (g.sh == 1 && g.sw == 1);
 }
 
-// The same of quantized layers, which only answer. Ours/oneDNN's, microseconds of eight images on a core of a Zen 4
-// with VNNI, u8, 3x3: 32×32×3 to 16: 28/36, ×16 to 16: 65/66, to 32 at stride 2: 26/31; 16×16×32 to 32: 42/46. 8×8×64
-// to 64: 41/39, 1×1 of 16 to 960 channels: 42/43 to 125/70: oneDNN keeps those. ResNet-20 as a whole: 1.2 times as
-// fast.
+// The same for quantized layers, which are used in inference only. Ours/oneDNN's, microseconds for eight images on a
+// core of a Zen 4 with VNNI, u8, 3x3: 32×32×3 to 16: 28/36, ×16 to 16: 65/66, to 32 at stride 2: 26/31; 16×16×32 to 32:
+// 42/46. 8×8×64 to 64: 41/39, 1×1 of 16 to 960 channels: 42/43 to 125/70: oneDNN keeps those. ResNet-20 as a whole is
+// 1.2 times as fast.
 bool convolves_bytes(const Problem& problem, const Geometry& g) {
   return problem.op == Op::kConv2d && g.quantized && g.groups == 1 && g.kh == 3 && g.kw == 3 && g.c > kFewChannels &&
          g.c <= 32 && g.o <= 32 && problem.attrs.activation != Activation::kGelu;
 }
 
-// The same of linear layers in training, where weights are packed anew in each step. Microseconds on a core of a Zen 4,
-// ours/oneDNN's, 128 rows of 784 to 512: bf16 forward 447/451, packed in 41/120; to the data 444/448, in 29/117 (f32
+// The same for linear layers in training, where weights are packed again in each step. Microseconds on a core of a Zen
+// 4, ours/oneDNN's, 128 rows of 784 to 512: bf16 forward 447/451, packed in 41/120; to the data 444/448, in 29/117 (f32
 // 888/905, in 38/52); to the weights 499/740 (f32 925/1114). 8192 rows of 384 to 1536, bf16: 55.4/46.0 ms, 48.2/44.2,
-// 86.6/66.1; 128 rows of 6272 to 128 to the weights: 1147/1067. Not forward in f32, which inference is too: its bits
-// are not to depend on how many rows are asked at once.
+// 86.6/66.1; 128 rows of 6272 to 128 to the weights: 1147/1067. Not forward in f32, which inference uses too: its bits
+// must not depend on how many rows are computed at once.
 bool multiplies_few_rows(const Problem& problem, const Geometry& g) {
   constexpr std::int64_t kFewRows = 1024, kCached = std::int64_t{1} << 20;  // bytes of x and dy
   const bool bf16 = problem.inputs[0].dtype == DType::kBF16;

@@ -1,4 +1,5 @@
-// Which kernel serves a problem (table.h): the first that does of the backend's own, then those of the backends below.
+// Chooses the kernel for a problem (table.h): the first of the backend's own kernels that serves it, else one of the
+// backends below.
 #include "kernels/table.h"
 
 #include <fmt/format.h>

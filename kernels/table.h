@@ -1,4 +1,4 @@
-// Which kernel serves a problem.
+// Chooses the kernel for a problem.
 #pragma once
 
 #include "kernels/backend.h"
@@ -6,8 +6,8 @@
 
 namespace mlx::kernels {
 
-// The best kernel of the backend, or of those below it; kUsage naming operation, dtypes and sizes where none serves it.
-// Primitive operations that a device has no kernel for run on the host (on_host.h).
+// The best kernel of the backend, or of those below it. Throws kUsage, naming operation, dtypes and sizes, if none
+// serves it. Primitive operations without a kernel on the device run on the host (on_host.h).
 Prepared prepare(const Problem& problem, const Backend& backend);
 
 }  // namespace mlx::kernels

@@ -1,5 +1,5 @@
-// How far apart the steps are that a test of every step visits (each write, each byte, each call of the disk): 1, or
-// MLX_TEST_STRIDE, which the runs with sanitizers set, where a step takes ten times as long.
+// The stride of tests that visit every step (each write, each byte, each disk call): 1, or MLX_TEST_STRIDE, which runs
+// with sanitizers set, because a step takes ten times as long there.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // AVX-512 VNNI convolution for images of up to four channels, u8|s8 by s8 to u8|s8|f32. Four neighbours of a kernel row
-// are multiplied at once: a row's KW·C taps are padded to a multiple of four with zero weights, so that pixels are read
-// straight from the padded image. Signed sources are stored with 128 added; 128 times the weights' sum is taken off, so
-// that sums are exact. Sliced by image.
+// (a quad) are multiplied at once. A row's KW·C taps are padded to a multiple of four with zero weights, so that pixels
+// are read straight from the padded image. Signed sources are stored with 128 added, and 128 times the sum of the
+// weights is subtracted, so sums are exact. Sliced by image.
 #include "kernels/simd/conv_first.h"
 
 #include "kernels/avx512/avx512.h"
@@ -10,7 +10,7 @@ namespace mlx::kernels::avx512 {
 namespace {
 
 constexpr std::int64_t kMostQuads =
-    kMostConvKernel * kMostConvKernel;  // each holds at least one pixel's channels or four taps
+    kMostConvKernel * kMostConvKernel;  // each has at least one pixel's channels or four taps
 
 std::int64_t row_quads(const Geometry& g) {
   return (g.kw * g.c + 3) / 4;
@@ -18,12 +18,12 @@ std::int64_t row_quads(const Geometry& g) {
 std::int64_t quads(const Geometry& g) {
   return g.kh * row_quads(g);
 }
-// A quad at the end of the last row reads up to three bytes on; rows are written in whole vectors.
+// A quad at the end of the last row reads up to three bytes further. Rows are written in whole vectors.
 std::int64_t image_bytes(const Geometry& g) {
   return (reach_h(g) * row_size(g) + 3 + 63) / 64 * 64;
 }
 
-// Of workspace: the padded image, then the factors of make_factors.
+// Workspace of a slice: the padded image, then the factors of make_factors.
 std::int64_t slice_bytes(const Geometry& g) {
   return image_bytes(g) + padded_channels(g) * 8;
 }
@@ -31,17 +31,17 @@ std::int64_t slice_bytes(const Geometry& g) {
 struct Int8 {
   const std::uint8_t* image;
   const std::int8_t* weights;  // packed: [quads][channels padded to 16][4]
-  const std::int32_t* start;   // packed behind them: -128 Σ w for signed sources, else 0
+  const std::int32_t* start;   // packed after the weights: -128 Σ w for signed sources, else 0
   const std::int32_t* offsets;
   std::int64_t quads, stride;  // stride: bytes of a quad's weights
-  std::int64_t step, width;    // bytes from window to window; channels of y
-  const float *scale, *bias;   // of y's steps; per channel, padded
+  std::int64_t step, width;    // bytes between windows; channels of y
+  const float *scale, *bias;   // in steps of y; per channel, padded
   float low, high;             // the range of the activation, in steps of y
-  bool tame;                   // tame: no result is NaN or beyond 2^30, so that conversion and packing alone saturate
+  bool tame;                   // no result is NaN or beyond 2^30, so conversion and packing saturate correctly
   void* y;                     // of this image
 };
 
-// y = round(clamp(real / scale_y)); real may be NaN (gives 0) or huge. Packing does the rest.
+// y = round(clamp(real / scale_y)). real may be NaN (gives 0) or huge. Packing saturates the rest.
 __m512i to_integers(__m512 value, bool tame) {
   if (tame) return _mm512_cvtps_epi32(value);
   const __mmask16 ordered = _mm512_cmp_ps_mask(value, value, _CMP_ORD_Q);
@@ -61,7 +61,8 @@ void store_vector(void* y, std::int64_t at, __m512 value, __mmask16 mask, bool t
   }
 }
 
-// Four vectors to 4 × 16 saturated bytes, in order. Packing works within 128-bit lanes; the permutation undoes that.
+// Four vectors to 4 × 16 saturated bytes, in order. Packing works within 128-bit lanes; the permutation restores the
+// order.
 template <DType Y>
 __m512i pack_four(__m512i a, __m512i b, __m512i c, __m512i d) {
   const __m512i ab = _mm512_packs_epi32(a, b), cd = _mm512_packs_epi32(c, d);
@@ -69,7 +70,7 @@ __m512i pack_four(__m512i a, __m512i b, __m512i c, __m512i d) {
   return _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), bytes);
 }
 
-// The bytes of 4 / N pixels, `width` apart.
+// Stores the bytes of 4 / N pixels, `width` bytes apart.
 template <int N>
 void store_four(char* y, std::int64_t width, __m512i bytes) {
   if (width == N * 16) return _mm512_storeu_si512(y, bytes);
@@ -80,8 +81,7 @@ void store_four(char* y, std::int64_t width, __m512i bytes) {
   _mm_storeu_si128(place(3), _mm512_extracti32x4_epi32(bytes, 3));
 }
 
-// P pixels of an output row from pixel `at` of y, N vectors of channels
-// from `o`.
+// Computes P pixels of an output row from pixel `at` of y on, in N vectors of channels from `o` on.
 template <int P, int N, DType Y>
 void pixels(const Int8& f, const std::uint8_t* window, std::int64_t at, std::int64_t o, __mmask16 last) {
   __m512i sum[P][N];
@@ -166,7 +166,7 @@ void fill_image(const Geometry& g, std::uint8_t* image, std::uint8_t zero) {
   for (std::int64_t i = 0; i < image_bytes(g); i += 64) _mm512_storeu_si512(image + i, value);
 }
 
-// `flip` 0x80 turns s8 into u8 with 128 added.
+// `flip` 0x80 adds 128 to s8, which makes it u8.
 void copy_bytes(const Geometry& g, const std::uint8_t* x, std::uint8_t* image, std::uint8_t flip) {
   const __m512i change = _mm512_set1_epi8(static_cast<char>(flip));
   copy_rows(g, x, image, [change](const std::uint8_t* from, std::uint8_t* to, std::int64_t count) {
@@ -178,13 +178,13 @@ void copy_bytes(const Geometry& g, const std::uint8_t* x, std::uint8_t* image, s
   });
 }
 
-// The real value of a step of y.
+// The real value of one step of y.
 float step_of(const State* s) {
   return s->g.y_type == DType::kF32 ? 1.0f : s->attrs.scale_y;
 }
 
-// From sums to y's steps, per channel: scale and bias, each [channels padded]. Returns whether every result is `tame`;
-// also false if a scale or a bias is NaN, because no comparison with NaN holds.
+// The conversion from sums to steps of y, per channel: scale and bias, each [channels padded]. Returns true if every
+// result is `tame`. That is false if a scale or a bias is NaN, because no comparison with NaN holds.
 bool make_factors(const State* s, const Args& args, float* factors) {
   const Geometry& g = s->g;
   const std::int64_t channels = padded_channels(g);
@@ -234,8 +234,8 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
-// w[O, KH, KW·C] to [KH, quads of a row][O padded to 16][4], then what the sums start from: of signed pixels, which are
-// stored with 128 added, what that adds to them.
+// Packs w[O, KH, KW·C] as [KH, quads of a row][O padded to 16][4], then the initial values of the sums. For signed
+// pixels, which are stored with 128 added, these cancel the excess.
 template <bool Signed>
 void pack(const void* opaque, const void* weights, void* packed) {
   const State* s = state_of(opaque);

@@ -1,7 +1,7 @@
-// AVX-512 BF16 linear layer: products of bf16 summed in f32, forward and both backwards. A factor is a pair of bf16,
-// two terms that one VDPBF16PS multiplies and adds: neighbours in a row of x or dy, and for the gradient to the weights
-// two rows one below the other. Weights are f32 and rounded as they are packed, each time they changed: that is what
-// this spares beside oneDNN, whose reorders take longer than the products of few rows.
+// AVX-512 BF16 linear layer: products of bf16 with f32 sums, forward and both backwards. A factor is a pair of bf16,
+// two terms that one VDPBF16PS multiplies and adds: neighbours in a row of x or dy, or for the gradient to the weights
+// the same column of two successive rows. Weights are f32 and are rounded while they are packed, each time they have
+// changed. This avoids oneDNN's reorders, which take longer than the products of few rows.
 #include <immintrin.h>
 
 #include "kernels/avx512/avx512.h"
@@ -34,11 +34,11 @@ inline Floats fma(Pairs a, Pairs b, Floats c) {
   return {_mm512_dpbf16_ps(c.v, reinterpret_cast<__m512bh>(a.v), reinterpret_cast<__m512bh>(b.v))};
 }
 
-// Pairs, as panels hold them.
+// Reinterprets pairs as the floats that panels hold.
 inline Floats as_floats(__m512i pairs) {
   return {_mm512_castsi512_ps(pairs)};
 }
-// Of sixteen bf16 each.
+// Makes pairs from sixteen bf16 each.
 inline __m512i pairs_of(__m256i first, __m256i second) {
   return _mm512_or_si512(_mm512_cvtepu16_epi32(first), _mm512_slli_epi32(_mm512_cvtepu16_epi32(second), 16));
 }
@@ -46,7 +46,7 @@ inline __m256i rounded(Floats x) {
   return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(x.v));
 }
 
-// The panels of product.h, in pairs.
+// The panels of product.h, made of pairs.
 void pack_forward(const void* opaque, const void* weights, void* packed) {
   const Geometry& g = state_of(opaque)->g;
   const auto* w = static_cast<const float*>(weights);
@@ -77,7 +77,7 @@ void backward_data(const void* opaque, const Args& args, int phase, int slice) {
   multiply_slice<Pair>(s, args, nullptr, s->g.out_width / 2, s->g.in_width, phase, slice);
 }
 
-// Rows 2r and 2r + 1 of `rows` become row r of pairs.
+// Rows 2r and 2r + 1 of `from` become row r of pairs.
 void pair_rows(const BF16* from, std::int64_t rows, std::int64_t width, Range pairs, Pair* to) {
   for (std::int64_t r = pairs.begin; r < pairs.end; ++r) {
     const BF16* first = from + 2 * r * width;
@@ -90,7 +90,7 @@ void pair_rows(const BF16* from, std::int64_t rows, std::int64_t width, Range pa
   }
 }
 
-// Workspace: the pairs of x, then those of dy. Phase 0 makes them, phase 1 sums dw, phase 2 db.
+// Workspace: the pairs of x, then those of dy. Phase 0 makes the pairs, phase 1 sums dw, phase 2 sums db.
 void backward_weights(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Geometry& g = s->g;

@@ -1,14 +1,14 @@
-// Causal self-attention with grouped queries on CUDA (Vaswani et al. 2017, Ainslie et al. 2023), whole and with a
-// cache, and its gradient: in f32, and in half precision for what flash_attention.cu declines. A warp takes a query (or
-// a key, for its gradient) and goes over the others in tiles of 32, one a lane, with the running maximum of Milakov &
-// Gimelshein (2018): no matrix of scores is stored (Dao et al. 2022).
+// Causal self-attention with grouped queries on CUDA (Vaswani et al. 2017, Ainslie et al. 2023), with and without a
+// cache, and its gradient: in f32, and in half precision if flash_attention.cu declines. A warp takes a query (or a
+// key, for its gradient) and goes over the others in tiles of 32, one per lane, with the running maximum of Milakov &
+// Gimelshein (2018). The matrix of scores is not stored (Dao et al. 2022).
 //
-// Every query, key and value is a row of `size` numbers; sums over tiles run in order.
+// Every query, key and value is a row of `size` numbers. Sums over tiles run in order.
 #include "kernels/cuda/cuda.h"
 
 namespace mlx::kernels::cuda {
 
-// Rows of one head: row i begins at data + i · stride.
+// The rows of one head: row i begins at data + i · stride.
 struct HeadRows {
   const float* data;
   std::int64_t stride;
@@ -21,7 +21,8 @@ __device__ inline float dot(const float* a, const float* b, std::int64_t size) {
   return sum;
 }
 
-// y of one query over the first `count` keys, at least one. Returns the log of the sum of exponentials, in every lane.
+// Computes y of one query over the first `count` keys, at least one. Returns the log of the sum of exponentials, in
+// every lane.
 __device__ inline float attend(const float* query, HeadRows keys, HeadRows values, std::int64_t count,
                                std::int64_t size, float* y, int lane) {
   const float scale = 1.0f / sqrtf(static_cast<float>(size));
@@ -33,7 +34,7 @@ __device__ inline float attend(const float* query, HeadRows keys, HeadRows value
     const float tile_max = unordered > 0.0f ? NAN : warp_max(score), new_max = tile_max > max ? tile_max : max;
     const float shift = new_max == -INFINITY ? 0.0f : new_max;  // no weight yet
     const float weight = inside ? expf(score - shift) : 0.0f;
-    const float kept = from > 0 ? expf(max - shift) : 0.0f;  // of what was summed so far
+    const float kept = from > 0 ? expf(max - shift) : 0.0f;  // factor for the earlier sums
     total = total * kept + warp_sum(weight);
     const std::int64_t in_tile = count - from < kWarp ? count - from : kWarp;
     for (std::int64_t base = 0; base < size; base += kWarp) {
@@ -51,7 +52,7 @@ __device__ inline float attend(const float* query, HeadRows keys, HeadRows value
   return max + logf(total);
 }
 
-// Where one head of queries of one sequence lies, with the keys and values of its group.
+// The place of one query head of one sequence, with its group's keys and values.
 struct Head {
   std::int64_t batch, head, group;
   HeadRows q, k, v;
@@ -82,7 +83,7 @@ void run_attention(const void* state, const Args& args, int, int) {
   });
 }
 
-// Where a sequence would outgrow the cache nothing is written and y is 0.
+// If a sequence would outgrow the cache, nothing is written and y is 0.
 void run_attention_cached(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
   const Geometry g = s.g;
@@ -110,8 +111,8 @@ void run_attention_cached(const void* state, const Args& args, int, int) {
   });
 }
 
-// With p = exp(scores - lse): dv_j = sum_t p_tj dy_t, ds_tj = p_tj (dy_t·v_j - dy_t·y_t), dq_t = sum_j ds_tj k_j,
-// dk_j = sum_t ds_tj q_t. First dy_t·y_t of all queries, then a warp a query, then a warp a key and value.
+// With p = exp(scores - lse): dv_j = sum_t p_tj dy_t, ds_tj = p_tj (dy_t·v_j - dy_t·y_t), dq_t = sum_j ds_tj k_j, dk_j
+// = sum_t ds_tj q_t. First computes dy_t·y_t of all queries, then runs a warp per query, then a warp per key and value.
 void run_attention_backward(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
   const Geometry g = s.g;
@@ -152,7 +153,7 @@ void run_attention_backward(const void* state, const Args& args, int, int) {
   });
   each_row(args, g.batch * g.kv_heads * g.time, [=] __device__(std::int64_t row, int lane) {
     const std::int64_t j = row % g.time, batch = row / g.time / g.kv_heads, group = row / g.time % g.kv_heads;
-    const std::int64_t queries = g.heads / g.kv_heads;  // heads of them in the group
+    const std::int64_t queries = g.heads / g.kv_heads;  // query heads in the group
     float* dk = dqkv + (batch * g.time + j) * g.width + g.dim + group * g.head;
     float* dv = dk + g.kv_dim;
     bool first = true;
@@ -183,7 +184,8 @@ void run_attention_backward(const void* state, const Args& args, int, int) {
   });
 }
 
-// Half precision in f32: tensors are widened into the workspace, behind what the kernel itself needs of it.
+// Half precision is computed in f32: tensors are widened into the workspace, after the part that the kernel itself
+// needs.
 static std::size_t own_bytes(const State& s, Op op) {
   return op == Op::kAttentionBackward ? sizeof(float) * static_cast<std::size_t>(s.g.batch * s.g.heads * s.g.time) : 0;
 }

@@ -1,9 +1,9 @@
-// Images out of bytes on CUDA (op_list.h, image_change.h). A thread makes a run of elements that lie side by side and
-// stores them at once: four where images are a multiple of that long, else one. A block makes one stretch of an image,
-// whose change it reads once, with the table in shared memory, where lookups at random cost least.
+// Image augmentation from bytes on CUDA (op_list.h, image_change.h). A thread computes a run of adjacent elements and
+// stores them at once: four if an image's length is a multiple of four, else one. A block works on one stretch of an
+// image. It reads the image's change once, and keeps the table in shared memory, where random lookups are cheapest.
 //
-// A mixed element has the bits of the CPU's: __fmul_rn and __fadd_rn are never contracted to a multiply-add, which
-// would round once instead of three times.
+// A mixed element has the same bits as on the CPU: __fmul_rn and __fadd_rn are never contracted to a multiply-add,
+// which would round once instead of three times.
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/index.h"
 #include "kernels/image_change.h"
@@ -11,8 +11,8 @@
 namespace mlx::kernels::cuda {
 namespace {
 
-constexpr int kLongRun = 4, kRounds = 4;    // a block's threads make so many runs each
-constexpr int kSharedChannels = 8;          // tables of more stay where they are
+constexpr int kLongRun = 4, kRounds = 4;    // runs that each thread of a block computes
+constexpr int kSharedChannels = 8;          // larger tables stay in global memory
 constexpr std::int64_t kMostLayers = 1024;  // of the grid; blocks loop over the rest
 
 struct Images {
@@ -33,7 +33,7 @@ struct Layout {
         by_channels(g.c) {}
 };
 
-// A change in numbers that no arithmetic on pixels of the image overflows.
+// A change with bounded numbers, so that arithmetic on the image's pixels cannot overflow.
 struct Bounded {
   int down, right, top, bottom, left, end;  // erased: rows top … bottom-1, columns left … end-1
   bool flip;
@@ -53,7 +53,7 @@ __device__ Bounded change_of(const Layout& at, const std::int32_t* changes, std:
           row[2] != 0};
 }
 
-// One element; loads do not depend on where it comes from, so that threads do not part ways.
+// One element. Its loads do not depend on where it comes from, so that threads do not diverge.
 __device__ float changed(const Layout& at, const Bounded& change, const std::uint8_t* image, const float* table,
                          int row, int column, int channel) {
   const int y = row - change.down, moved = column - change.right;
@@ -82,7 +82,7 @@ __device__ void make_run(const Layout& at, const Bounded& change, const std::uin
   }
 }
 
-// A run in one store (PTX ISA, section st): compilers do not make one of four.
+// Stores a run with one instruction (PTX ISA, section st); compilers do not combine the four stores.
 __device__ void store_run(const float (&values)[kLongRun], float* to) {
 #ifdef __CUDA_ARCH__
   asm volatile("st.v4.f32 [%0], {%1, %2, %3, %4};"

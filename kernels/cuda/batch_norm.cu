@@ -1,11 +1,10 @@
 // Batch norm over all but the last dim on CUDA (Ioffe & Szegedy 2015): training, its gradient, inference; relu and
-// relu6 fused. Statistics are taken of each part of the rows alone and put together in double (Chan, Golub & LeVeque
-// 1983).
+// relu6 fused. Statistics are computed for each part of the rows, then combined in double (Chan, Golub & LeVeque 1983).
 #include "kernels/cuda/cuda.h"
 
 namespace mlx::kernels::cuda {
 
-// Mean and sum of squared distances to it of so many rows of one column.
+// Mean and sum of squared deviations of `count` rows of one column.
 struct Moments {
   double count = 0.0, mean = 0.0, squares = 0.0;
 };
@@ -17,8 +16,8 @@ __device__ inline void add_moments(Moments& sum, double count, double mean, doub
   sum.count = both;
 }
 
-// As column_kernel, by Welford's recurrence (1962): parts hold mean and squared distances of their rows, less the first
-// row, so that a mean far from zero costs no precision.
+// Like column_kernel, with Welford's recurrence (1962). Parts hold the mean and squared deviations of their rows minus
+// the first row, so that a mean far from zero costs no precision.
 __global__ void moments_kernel(std::int64_t rows, std::int64_t columns, Reals x, Pair* parts) {
   constexpr int kWarps = kThreads / kWarp;
   __shared__ Pair shared[kThreads];
@@ -91,7 +90,7 @@ void run_batch_norm_backward(const void* state, const Args& args, int, int) {
   const float* beta = activation != Activation::kNone ? f32_in(&s, args, 5) : nullptr;
   float *dgamma = f32_out(&s, args, 1), *dbeta = f32_out(&s, args, 2);
   auto* parts = static_cast<Pair*>(args.workspace);
-  // dy where the activation let it through, and x normalised.
+  // dy where the activation passed it, and normalised x.
   const auto terms = [=] __device__(std::int64_t i, std::int64_t c) -> Pair {
     const float normal = (x[i] - mean[c]) * rstd[c];
     const bool through = !beta || passes(activation, normal * gamma[c] + beta[c]);

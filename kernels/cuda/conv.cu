@@ -1,5 +1,5 @@
-// 2-D convolution on NHWC images with groups on CUDA, and its gradients, f32, half and quantized (op_list.h, kConv2d…),
-// as implicit products: a tile gathers the pixels that it needs.
+// 2-D convolution on NHWC images with groups on CUDA, and its gradients, f32, half and quantized (op_list.h, kConv2d…).
+// They are implicit products: a tile gathers the pixels that it needs.
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/product.h"
 

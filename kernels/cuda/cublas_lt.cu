@@ -1,4 +1,4 @@
-// Products by cuBLASLt (cublas_lt.h).
+// Products with cuBLASLt (cublas_lt.h).
 #include "kernels/cuda/cublas_lt.h"
 
 #include "kernels/cuda/module.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kMostWorkspace = std::uint64_t{32} << 20;
 
-// The library for the CUDA that mlx was built with before any other.
+// Prefers the library of the CUDA version that mlx was built with.
 void* open() {
   int runtime = 0;
   static_cast<void>(cudaRuntimeGetVersion(&runtime));
@@ -31,8 +31,8 @@ bool find_all(void* library, Api& api) {
          find(library, "cublasLtMatmulAlgoGetHeuristic", api.heuristic) && find(library, "cublasLtMatmul", api.matmul);
 }
 
-// One for each GPU; several threads may use it at once. Null if it cannot be made: that is reported, since the library
-// is said to be used.
+// One handle per GPU; several threads may use it at once. Null if it cannot be made: that is reported, because
+// library_versions() says that the library is used.
 void* handle() {
   struct Handle {
     void* created = nullptr;
@@ -46,7 +46,7 @@ void* handle() {
   return of_current_device<Handle>().created;
 }
 
-// How a type is named here; -1 for one that is not multiplied.
+// The library's name of a type; -1 if it does not multiply that type.
 int data_type(DType type) {
   switch (type) {
     case DType::kF32:
@@ -60,7 +60,7 @@ int data_type(DType type) {
   }
 }
 
-// What products are computed in: f32 throughout. kCompute32 takes no tf32 for f32.
+// The type that products are computed in: f32 throughout. kCompute32 does not use tf32 for f32.
 int compute_type(const Product& product) {
   return product.tf32 && product.factors == DType::kF32 ? kComputeTF32 : kCompute32;
 }
@@ -81,7 +81,7 @@ bool make_operation(const Product& product, Matmul& plan) {
     return false;
   plan.takes_vector = (product.epilogue & (kBias | kBiasGradientB)) != 0;
   plan.takes_matrix = (product.epilogue & kAuxiliary) != 0;
-  // Not followed while planning, but taken for as aligned as it will be.
+  // Not dereferenced while planning; it only has the alignment of the real pointer.
   const auto* like = reinterpret_cast<const void*>(kWorkspaceAlignment | kTensorAlignment);
   const std::int32_t type = data_type(product.result);
   if (plan.takes_vector && (!set(lt.matmul_desc_set, plan.operation, kBiasType, type) ||
@@ -103,8 +103,8 @@ bool make_layouts(const Product& product, Matmul& plan) {
          make(plan.d, product.result, m, n);
 }
 
-// Split sums are kept in f32 and added in a step of their own: in the result's type they would be rounded first, and
-// blocks that add in place do so as they finish.
+// Split sums are kept in f32 and added in a separate step. In the result's type they would be rounded first, and blocks
+// that add in place do so in the order in which they finish.
 bool prefer(void* preference) {
   const auto setter = api()->preference_set;
   bool good = set(setter, preference, kMaxWorkspace, kMostWorkspace) &&
@@ -114,7 +114,7 @@ bool prefer(void* preference) {
   return good;
 }
 
-// Asks once; the same answer for the same sizes, GPU and version.
+// Asks the library once. The answer is the same for the same sizes, GPU and version.
 bool choose(Matmul& plan) {
   const Api& lt = *api();
   void* preference = nullptr;

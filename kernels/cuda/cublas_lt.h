@@ -1,7 +1,6 @@
-// cuBLASLt: the part of its API that is used, declared here so that mlx is built without its headers, and products
-// planned with it. Values and signatures are those of the cuBLAS Library User Guide, "Using the cuBLASLt API"
-// (versions 12 and 13); library_check.cu compares them with the real header where there is one. Used by
-// library_linear.cu.
+// cuBLASLt: declarations of the part of its API that is used, so that mlx builds without its headers, and the planning
+// of products. Values and signatures are those of the cuBLAS Library User Guide, "Using the cuBLASLt API" (versions 12
+// and 13); library_check.cu compares them with the real header if there is one. Used by library_linear.cu.
 #pragma once
 
 #include <memory>
@@ -15,9 +14,9 @@ inline constexpr int kReal32 = 0, kReal16 = 2, kReal16B = 14;            // cuda
 inline constexpr int kCompute32 = 68, kComputeTF32 = 77;                 // cublasComputeType_t
 inline constexpr int kKeep = 0, kTranspose = 1;                          // cublasOperation_t
 inline constexpr unsigned kReduceInPlace = 1, kReduceInComputeType = 2;  // cublasLtReductionScheme_t
-// cublasLtEpilogue_t. The tanh form of GELU; the gradient of the bias from B is the sum over k of each column of op(B).
+// cublasLtEpilogue_t. kGelu is the tanh form; kBiasGradientB sums each column of op(B) over k.
 inline constexpr unsigned kPlain = 1, kRelu = 2, kBias = 4, kGelu = 32, kBiasGradientB = 512;
-// With a matrix beside D, of the same layout: kGelu writes the pre-activation there, kGeluGradient reads it.
+// With a matrix beside D, of the same layout: kGelu writes the pre-activation to it, kGeluGradient reads it.
 inline constexpr unsigned kAuxiliary = 128, kGeluGradient = 64 | kAuxiliary;
 // cublasLtMatmulDescAttributes_t, with the type of each value
 inline constexpr int kTransposeA = 3, kTransposeB = 4;  // int32_t
@@ -43,7 +42,7 @@ struct Heuristic {  // cublasLtMatmulHeuristicResult_t
   int reserved[4];
 };
 
-// The library's functions by name; handles and descriptors are opaque pointers.
+// The library's functions by name. Handles and descriptors are opaque pointers.
 struct Api {
   std::size_t (*get_version)();                                         // cublasLtGetVersion
   const char* (*get_status_string)(int status);                         // cublasLtGetStatusString
@@ -64,22 +63,23 @@ struct Api {
                 void* b_layout, const void* beta, const void* c, void* c_layout, void* d, void* d_layout,
                 const Algorithm* algorithm, void* workspace, std::size_t workspace_bytes, cudaStream_t stream);
 };
-// Null if there is no such library; opened once.
+// Null if the library is missing. Opened once.
 const Api* api();
 
-// D[m,n] = op(A) · op(B), all of them column-major and dense: A is [m,k], or [k,m] where it is transposed, B likewise.
-// A row-major [r,c] is a column-major [c,r].
+// D[m,n] = op(A) · op(B), all column-major and dense. A is [m,k], or [k,m] if it is transposed; B likewise. A row-major
+// [r,c] is a column-major [c,r].
 struct Product {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;
   DType factors = DType::kF32, result = DType::kF32;
-  bool tf32 = false;  // factors in f32 may count as tf32
-  // With kBias: a vector of m; with kBiasGradientB: of n; with kAuxiliary: a matrix like D; all of the result's type.
+  bool tf32 = false;  // f32 factors may be rounded to tf32
+  // With kBias: a vector of m. With kBiasGradientB: a vector of n. With kAuxiliary: a matrix like D. All have the
+  // result's type.
   unsigned epilogue = kPlain;
 };
 
-// A product with the algorithm that the library chose for it. Its descriptors change with each run: one thread at a
-// time.
+// A product with the algorithm that the library chose for it. Each run changes its descriptors, so one thread uses it
+// at a time.
 struct Matmul {
   void *operation = nullptr, *a = nullptr, *b = nullptr, *d = nullptr;
   Algorithm algorithm{};
@@ -92,18 +92,18 @@ struct Matmul {
   ~Matmul();
 };
 
-// Null if there is no library, or it declines. Sums are in f32. Split sums are added
-// by a step of their own, from f32: neither in the result's type nor in the order in which blocks finish.
+// Null if the library is missing or declines. Sums are in f32. Split sums are added in a separate step, from f32: never
+// in the result's type, and never in the order in which blocks finish.
 std::unique_ptr<Matmul> plan_matmul(const Product& product);
 
-// Operands of a product, at multiples of kTensorAlignment; `vector` and `matrix` if its epilogue has them.
+// Operands of a product, at multiples of kTensorAlignment; `vector` and `matrix` if the epilogue has them.
 struct Operands {
   const void *a = nullptr, *b = nullptr;
   void* d = nullptr;
-  const void *vector = nullptr, *matrix = nullptr;  // written if the epilogue does so
+  const void *vector = nullptr, *matrix = nullptr;  // matrix is written if the epilogue writes one
   void* workspace = nullptr;
 };
-// Launches it on args.stream. An error is kept for Device::wait, with the operation's name.
+// Launches the product on args.stream. An error is kept for Device::wait, with the operation's name.
 void run_matmul(const char* operation, const Args& args, const Matmul& plan, const Operands& on);
 
 }  // namespace mlx::kernels::cuda::cublas_lt

@@ -1,10 +1,10 @@
-// What all kernels for CUDA share: how they are launched, elements stored as f32, bf16 or f16, sums over warps, blocks
-// and columns. Used by kernels/cuda only. The sources are CUDA for nvcc, and C++ for the emulation
-// (kernels/cuda_emulation) that runs them on the host in tests.
+// Shared by all CUDA kernels: launching, elements stored as f32, bf16 or f16, and sums over warps, blocks and columns.
+// Used by kernels/cuda only. The sources are CUDA for nvcc, and C++ for the emulation (kernels/cuda_emulation) that
+// runs them on the host in tests.
 //
-// A plan has one phase of one slice, which launches kernels on args.stream and returns. Blocks are one-dimensional.
-// Every sum is added in an order that the shape alone fixes: no atomics, nothing depends on how many processors there
-// are.
+// A plan has one phase of one slice, which launches kernels on args.stream and returns. Blocks are one-dimensional. The
+// order of every sum is fixed by the shape alone: there are no atomics, and nothing depends on the number of
+// processors.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,7 +20,7 @@
 namespace mlx::kernels::cuda {
 
 inline constexpr int kWarp = 32;
-inline constexpr int kThreads = 256;               // of a block
+inline constexpr int kThreads = 256;               // per block
 inline constexpr std::int64_t kMostBlocks = 4096;  // for elementwise work; threads loop over the rest
 
 inline const State& state_of(const void* state) {
@@ -31,8 +31,8 @@ inline constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Nothing is launched for an empty grid. A launch that fails is found by the device's check (kernels/device.h).
-// `shared_bytes`: of block_memory() (ptx.h), up to kMostShared.
+// An empty grid is not launched. The device's check finds a launch that failed (kernels/device.h). `shared_bytes`: the
+// size of block_memory() (ptx.h), up to kMostShared.
 inline constexpr std::size_t kMostShared = std::size_t{99} << 10;  // per block, on every chip from 8.0 on
 template <typename... Expected, typename... Actual>
 void launch_with(const Args& args, std::size_t shared_bytes, void (*kernel)(Expected...), dim3 grid, int threads,
@@ -65,14 +65,14 @@ __global__ void each_kernel(std::int64_t count, Body body) {
     body(i);
 }
 
-// body(i) for i in 0 … count-1, side by side.
+// Runs body(i) for i in 0 … count-1, in parallel.
 template <typename Body>
 void each(const Args& args, std::int64_t count, Body body) {
   launch(args, each_kernel<Body>, blocks(std::min(divide_up(count, kThreads), kMostBlocks)), kThreads, count, body);
 }
 
-// The conversions of kernels/half.h by the GPU's own instructions where there are any (PTX ISA, section cvt): they give
-// the same numbers, and for NaN one of their own.
+// The conversions of kernels/half.h with the GPU's own instructions if it has them (PTX ISA, section cvt). They give
+// the same numbers; NaN becomes the GPU's NaN.
 __device__ inline float from_half(BF16 x) {
   return widen(x);
 }
@@ -99,7 +99,7 @@ __device__ inline void to_half(float x, F16* to) {
   *to = to_f16(x);
 #endif
 }
-// x rounded to `type`.
+// Rounds x to `type`.
 __device__ inline float rounded_to(DType type, float x) {
   if (type == DType::kBF16) {
     BF16 half;
@@ -114,7 +114,7 @@ __device__ inline float rounded_to(DType type, float x) {
   return x;
 }
 
-// Elements that are computed in f32 and stored as f32, bf16 or f16. Null if the tensor is absent.
+// Elements computed in f32 and stored as f32, bf16 or f16. Null if the tensor is absent.
 struct Reals {
   const void* data = nullptr;
   DType type = DType::kF32;
@@ -143,7 +143,7 @@ inline RealsOut reals_out(const State& s, const Args& args, int i, DType type) {
   return {s.g.has_output[i] ? args.outputs[i] : nullptr, type};
 }
 
-// Elements that are u8 or s8; stored to nearest even, saturating, NaN as 0.
+// Elements stored as u8 or s8. Storing rounds to nearest even and saturates; NaN becomes 0.
 struct Bytes {
   const void* data = nullptr;
   bool is_signed = false;
@@ -165,7 +165,7 @@ struct BytesOut {
   }
 };
 
-// gelu: Hendrycks & Gimpel 2016, the tanh form; beyond kGeluEnd it has reached its limits, 0 and x.
+// gelu: Hendrycks & Gimpel 2016, the tanh form. Beyond ±kGeluEnd it equals its limits, 0 and x.
 inline constexpr float kGeluEnd = 20.0f, kGeluRoot = 0.7978845608028654f, kGeluCubic = 0.044715f;
 __device__ inline float gelu(float x) {
   if (x < -kGeluEnd || x > kGeluEnd) return x > 0.0f ? x : 0.0f;
@@ -181,7 +181,7 @@ __device__ inline float activate(Activation activation, float x) {
     case Activation::kNone:
       return x;
     case Activation::kRelu:
-      return x < 0.0f ? 0.0f : x;  // NaN stays
+      return x < 0.0f ? 0.0f : x;  // NaN stays NaN
     case Activation::kGelu:
       return gelu(x);
     case Activation::kRelu6:
@@ -189,25 +189,25 @@ __device__ inline float activate(Activation activation, float x) {
   }
   return x;
 }
-// Whether relu or relu6 passes the gradient, given its output y.
+// True if relu or relu6 pass the gradient on, given their output y.
 __device__ inline bool passes(Activation activation, float y) {
   return y > 0.0f && (activation != Activation::kRelu6 || y < 6.0f);
 }
 
-// The sum over the warp, the same bits in every lane: each step of the butterfly adds the same two numbers in both of
-// their lanes.
+// The sum over the warp, with the same bits in every lane: each step of the butterfly adds the same two numbers in both
+// of their lanes.
 template <typename T>
 __device__ inline T warp_sum(T value) {
   for (int apart = kWarp / 2; apart > 0; apart /= 2) value += __shfl_xor_sync(0xffffffffu, value, apart);
   return value;
 }
-__device__ inline float warp_max(float value) {  // NaN is passed over
+__device__ inline float warp_max(float value) {  // ignores NaN
   for (int apart = kWarp / 2; apart > 0; apart /= 2) value = fmaxf(value, __shfl_xor_sync(0xffffffffu, value, apart));
   return value;
 }
 
-// The sum over a block of kBlockThreads in every thread; `shared` is for kBlockThreads / kWarp values and may be used
-// again at once.
+// The sum over a block of kBlockThreads, in every thread. `shared` holds kBlockThreads / kWarp values, and may be
+// reused at once.
 template <int kBlockThreads = kThreads, typename T>
 __device__ T block_sum(T value, T* shared) {
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
@@ -220,7 +220,7 @@ __device__ T block_sum(T value, T* shared) {
   return sum;
 }
 
-// Sums of long columns and long lists are made of parts, so many by size alone.
+// Long columns and lists are summed in parts. The size alone determines their number.
 inline constexpr std::int64_t kPartElements = 16 * kThreads;
 inline std::int64_t parts_of(std::int64_t count) {
   return std::clamp<std::int64_t>(divide_up(count, kPartElements), 1, 1024);
@@ -237,7 +237,7 @@ __global__ void parts_kernel(std::int64_t count, Value value, double* parts) {
   if (threadIdx.x == 0) parts[blockIdx.x] = sum;
 }
 
-// Sums of value(i) over a list of `count` in double, parts_of(count) of them.
+// Sums value(i) over a list of `count` in double, into parts_of(count) parts.
 template <typename Value>
 void sum_parts(const Args& args, std::int64_t count, Value value, double* parts) {
   launch(args, parts_kernel<Value>, blocks(parts_of(count)), kThreads, count, value, parts);
@@ -248,9 +248,9 @@ __device__ inline double sum_of(const double* parts, std::int64_t count) {
   return sum;
 }
 
-// Two sums down each column of a [rows, columns] matrix: a block takes kWarp columns and one of row_parts() shares of
-// the rows, a warp every kThreads / kWarp-th of them.
-struct Pair {  // without initializers: it is in shared memory
+// Two sums down each column of a [rows, columns] matrix. A block takes kWarp columns and one of row_parts() shares of
+// the rows; a warp takes every (kThreads / kWarp)-th row of the share.
+struct Pair {  // no initializers: it is in shared memory
   float first, second;
 };
 inline std::int64_t row_parts(std::int64_t rows) {
@@ -284,7 +284,7 @@ __global__ void column_kernel(std::int64_t rows, std::int64_t columns, Value val
   parts[blockIdx.y * columns + column] = sum;
 }
 
-// Leaves row_parts(rows) rows of `columns` pairs in `parts`; value(row, column) gives a Pair.
+// Writes row_parts(rows) rows of `columns` pairs to `parts`; value(row, column) returns a Pair.
 template <typename Value>
 void sum_columns(const Args& args, std::int64_t rows, std::int64_t columns, Value value, Pair* parts) {
   launch(args, column_kernel<Value>, blocks(divide_up(columns, kWarp), row_parts(rows)), kThreads, rows, columns, value,
@@ -307,19 +307,19 @@ __global__ void rows_kernel(std::int64_t rows, Body body) {
   const std::int64_t row = std::int64_t{blockIdx.x} * (kThreads / kWarp) + threadIdx.x / kWarp;
   if (row < rows) body(row, static_cast<int>(threadIdx.x % kWarp));
 }
-// body(row, lane) by a whole warp for each row.
+// Runs body(row, lane) with a whole warp for each row.
 template <typename Body>
 void each_row(const Args& args, std::int64_t rows, Body body) {
   launch(args, rows_kernel<Body>, blocks(divide_up(rows, kThreads / kWarp)), kThreads, rows, body);
 }
 
-bool prepare_library_linear(const Problem& problem, Plan& plan);  // by NVIDIA's libraries, if they support it
+bool prepare_library_linear(const Problem& problem, Plan& plan);  // with NVIDIA's libraries, if they support it
 bool prepare_library_conv(const Problem& problem, Plan& plan);
 bool prepare_tensor_linear(const Problem& problem, Plan& plan);  // on tensor cores, if they support it
 bool prepare_tensor_conv(const Problem& problem, Plan& plan);
 bool prepare_linear(const Problem& problem, Plan& plan);  // forward and both backwards, f32, half and quantized
 bool prepare_conv(const Problem& problem, Plan& plan);
-bool prepare_depthwise(const Problem& problem, Plan& plan);  // a group for each channel
+bool prepare_depthwise(const Problem& problem, Plan& plan);  // one group for each channel
 bool prepare_batch_norm(const Problem& problem, Plan& plan);
 bool prepare_layer_norm(const Problem& problem, Plan& plan);
 bool prepare_rms_norm(const Problem& problem, Plan& plan);
@@ -333,9 +333,9 @@ bool prepare_target_loss(const Problem& problem, Plan& plan);  // sigmoid cross-
 bool prepare_embedding(const Problem& problem, Plan& plan);
 bool prepare_positions(const Problem& problem, Plan& plan);
 bool prepare_attention(const Problem& problem, Plan& plan);        // any head
-bool prepare_flash_attention(const Problem& problem, Plan& plan);  // half, heads of up to 128
+bool prepare_flash_attention(const Problem& problem, Plan& plan);  // half precision, heads of up to 128
 bool prepare_optimizer(const Problem& problem, Plan& plan);
-bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, direction of Muon
+bool prepare_gradients(const Problem& problem, Plan& plan);  // sums, norm, Muon's direction
 bool prepare_gradient_scale(const Problem& problem, Plan& plan);
 bool prepare_augment(const Problem& problem, Plan& plan);
 

@@ -1,4 +1,4 @@
-// Convolutions by cuDNN (cudnn.h).
+// Convolutions with cuDNN (cudnn.h).
 #include "kernels/cuda/cudnn.h"
 
 #include <limits>
@@ -34,10 +34,10 @@ bool find_all(void* library, Api& api) {
          find(library, "cudnnConvolutionBackwardFilter", api.backward_filter);
 }
 
-// One for each GPU. Threads take turns: a handle carries the stream of the call that it is in.
+// One handle per GPU. Threads take turns, because a handle holds the stream of the call in progress.
 struct Handle {
   std::mutex mutex;
-  void* context = nullptr;  // null if it cannot be made: that is reported, since the library is said to be used
+  void* context = nullptr;  // null if it cannot be made, which is reported
   Handle() {
     const int status = api()->create(&context);
     if (status == kSuccess) return;
@@ -49,7 +49,7 @@ Handle& handle() {
   return of_current_device<Handle>();
 }
 
-// How a type is named here; -1 for one that is not convolved.
+// The library's name of a type; -1 if it does not convolve that type.
 int data_type(DType type) {
   switch (type) {
     case DType::kF32:
@@ -67,7 +67,7 @@ int math_type(DType type, const Attrs& attrs) {
   return type == DType::kF32 && !attrs.tf32 ? kFmaMath : kTensorOpMath;
 }
 
-// Sizes are ints there, and offsets may be.
+// The library takes sizes as ints, and may take offsets as ints.
 bool fits(const Geometry& g) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   const std::int64_t x = g.n * g.h * g.w * g.c, y = g.n * g.oh * g.ow * g.o, w = g.o * g.kh * g.kw * (g.c / g.groups);
@@ -94,7 +94,7 @@ bool make_shape(void*& shape, int math, const Geometry& g) {
          api()->convolution_math(shape, math) == kSuccess;
 }
 
-// The library says here whether it takes the problem.
+// This is where the library tells whether it takes the problem.
 bool ask_for_workspace(Convolution& plan) {
   Handle& h = handle();
   const std::lock_guard lock(h.mutex);

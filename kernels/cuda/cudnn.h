@@ -1,6 +1,6 @@
-// cuDNN: the part of its API that is used, declared here so that mlx is built without its headers, and convolutions
-// planned with it. Values and signatures are those of the cuDNN 9 API reference, libraries cudnn_graph, cudnn_ops and
-// cudnn_cnn; library_check.cu compares them with the real headers where there are any. Used by library_conv.cu.
+// cuDNN: declarations of the part of its API that is used, so that mlx builds without its headers, and the planning of
+// convolutions. Values and signatures are those of the cuDNN 9 API reference, libraries cudnn_graph, cudnn_ops and
+// cudnn_cnn; library_check.cu compares them with the real headers if there are any. Used by library_conv.cu.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,11 @@ inline constexpr int kSuccess = 0, kNotSupported = 3000, kNotSupportedEnd = 4000
 inline constexpr int kFloat = 0, kHalf = 2, kBFloat16 = 9;                         // cudnnDataType_t
 inline constexpr int kNhwc = 1;                        // cudnnTensorFormat_t; of filters [K,H,W,C]
 inline constexpr int kCrossCorrelation = 1;            // cudnnConvolutionMode_t
-inline constexpr int kTensorOpMath = 1, kFmaMath = 3;  // cudnnMathType_t; kFmaMath keeps tf32 away from f32
+inline constexpr int kTensorOpMath = 1, kFmaMath = 3;  // kFmaMath does not round f32 to tf32
 // cudnnConvolutionFwdAlgo_t, BwdDataAlgo_t, BwdFilterAlgo_t: the deterministic ones that take NHWC and half types
 inline constexpr int kForwardPrecomputed = 1, kDataDeterministic = 1, kFilterDeterministic = 1;
 
-// The library's functions by name; handles and descriptors are opaque pointers.
+// The library's functions by name. Handles and descriptors are opaque pointers.
 struct Api {
   std::size_t (*get_version)();                          // cudnnGetVersion
   const char* (*get_error_string)(int status);           // cudnnGetErrorString
@@ -50,7 +50,7 @@ struct Api {
                          void* convolution, int algorithm, void* workspace, std::size_t bytes, const void* beta,
                          void* dw_desc, void* dw);
 };
-// Null if there is no such library; opened once.
+// Null if the library is missing. Opened once.
 const Api* api();
 
 // One of the three directions of a convolution: x[n,h,w,c] * w[o,kh,kw,c/groups] = y[n,oh,ow,o].
@@ -65,14 +65,14 @@ struct Convolution {
   ~Convolution();
 };
 
-// Null if there is no library, or it declines; it knows no padding that differs between opposite sides. All three
-// tensors are of `type`, sums are in f32; of f32 with attrs.tf32 factors may count as tf32.
+// Null if the library is missing or declines; it does not support padding that differs between opposite sides. All
+// three tensors have `type`; sums are in f32. With attrs.tf32, f32 factors may be rounded to tf32.
 std::unique_ptr<Convolution> plan_convolution(Op op, const Geometry& g, const Attrs& attrs, DType type);
 
-// Launches it on args.stream; tensors are at multiples of kTensorAlignment. `first` and `second` are the operation's
-// inputs in op_list.h, `result` its first output. False, with nothing launched, where the library declines only now:
-// the same for each run of a plan, since it looks at sizes alone. What goes wrong otherwise is kept for Device::wait,
-// with the operation's name.
+// Launches the convolution on args.stream; tensors are at multiples of kTensorAlignment. `first` and `second` are the
+// operation's inputs in op_list.h, `result` its first output. Returns false, and launches nothing, if the library
+// declines only now; that is the same for every run of a plan, because it depends on sizes alone. Other errors are kept
+// for Device::wait, with the operation's name.
 bool run_convolution(const Args& args, const Convolution& plan, const void* first, const void* second, void* result,
                      void* workspace);
 

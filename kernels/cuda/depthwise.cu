@@ -1,5 +1,5 @@
-// Convolution with a group for each channel and one output a channel on CUDA, and its gradients: one thread an element,
-// channels side by side; bound by memory, so without shared tiles.
+// Convolution with one group and one output for each channel on CUDA, and its gradients. One thread per element,
+// channels adjacent. Memory-bound, so it needs no shared tiles.
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/product.h"
 

@@ -1,5 +1,5 @@
-// The GPUs that the driver shows as devices (kernels/device.h), each with a stream for its work and one for copies
-// beside it. Of each the first error stays, with the call that met it.
+// The GPUs that the driver shows, as devices (kernels/device.h). Each has a stream for its work and one for copies. The
+// first error of each GPU is kept, with the call that returned it.
 #include "kernels/device.h"
 
 #include <cuda_runtime.h>
@@ -22,18 +22,18 @@ namespace {
 
 constexpr int kLeastMajor = 8;  // compute capability: Ampere and later
 
-// What first went wrong on a GPU; empty while all is well, and not changed afterwards (but see end_capture).
+// The first failure of a GPU. Empty if there was none; not changed afterwards (but see end_capture).
 struct Failure {
   std::mutex mutex;
   std::array<char, 512> text{};
 
-  // `call`: the library's function that failed, "" for none.
+  // `call`: the library function that failed, or "".
   void keep(const char* what, const char* call, const char* why) {
     const std::lock_guard lock(mutex);
     if (text[0] != '\0') return;
     std::snprintf(text.data(), text.size(), "%s%s%s: %s", what, *call ? ": " : "", call, why);
   }
-  const char* kept() {  // null while all is well
+  const char* kept() {  // null if there was no failure
     const std::lock_guard lock(mutex);
     return text[0] == '\0' ? nullptr : text.data();
   }
@@ -43,7 +43,7 @@ struct Failure {
   }
 };
 
-// What is held, under a lock: sessions of several threads share a device.
+// Held under a lock, because sessions of several threads share a device.
 struct Held {
   std::mutex mutex;
   std::map<void*, std::size_t> bytes;
@@ -62,7 +62,7 @@ Gpu& gpu_of(const Device& device) {
   return *static_cast<Gpu*>(device.own);
 }
 
-thread_local const Device* current = nullptr;  // cudaSetDevice() is a thread's, too
+thread_local const Device* current = nullptr;  // cudaSetDevice() is per thread, too
 
 void make_current(const Device& self) {
   if (current == &self) return;
@@ -87,7 +87,7 @@ void* allocate(const Device& self, std::size_t bytes) {
   Held& held = gpu_of(self).held;
   void* memory = nullptr;
   if (cudaMalloc(&memory, bytes > 0 ? bytes : 1) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());  // too little memory is no error that stays
+    static_cast<void>(cudaGetLastError());  // running out of memory is not a lasting error
     return nullptr;
   }
   const std::lock_guard lock(held.mutex);
@@ -115,7 +115,7 @@ std::size_t peak_bytes(const Device& self) {
   return held.peak;
 }
 
-// Waits: where a GPU reads the host's pages itself a copy of them may still be under way when the call returns.
+// Waits: if a GPU reads the host's pages itself, the copy may still be in progress when the call returns.
 void upload(const Device& self, void* to, const void* from, std::size_t bytes) {
   make_current(self);
   if (bytes == 0) return;
@@ -141,7 +141,7 @@ std::size_t free_bytes(const Device& self) {
   return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
 }
 
-// Launches return nothing: what was wrong with one of them is asked for here.
+// Launches return nothing, so their errors are queried here.
 const char* problem(const Device& self) {
   make_current(self);
   good(self, cudaGetLastError(), "a launch");
@@ -159,7 +159,7 @@ void* allocate_pinned(const Device& self, std::size_t bytes) {
   make_current(self);
   void* memory = nullptr;
   if (cudaHostAlloc(&memory, bytes > 0 ? bytes : 1, cudaHostAllocDefault) == cudaSuccess) return memory;
-  static_cast<void>(cudaGetLastError());  // as of the device's memory
+  static_cast<void>(cudaGetLastError());  // as for device memory
   return nullptr;
 }
 
@@ -211,7 +211,7 @@ void* end_capture(const Device& self) {
   cudaGraphExec_t launches = nullptr;
   if (cudaStreamEndCapture(stream_of(self.stream), &graph) != cudaSuccess ||
       cudaGraphInstantiate(&launches, graph, 0) != cudaSuccess) {
-    // They are launched one by one then: what a library said of a launch that cannot be captured does not stay.
+    // The launches then run one by one. What a library reported about a launch that cannot be captured is dropped.
     static_cast<void>(cudaGetLastError());
     gpu_of(self).failure.forgive();
     launches = nullptr;
@@ -260,7 +260,7 @@ constexpr DeviceCalls kCalls{
     .await = await,
 };
 
-// "" or why there is none to use; else how many there are. Sets `state`.
+// Returns "" and the number of GPUs in `count`, or why there is none to use. Sets `state`.
 std::string count_gpus(int& count, CudaState& state) {
   int driver = 0, runtime = 0;
   static_cast<void>(cudaDriverGetVersion(&driver));
@@ -279,7 +279,7 @@ std::string count_gpus(int& count, CudaState& state) {
   return count == 0 ? "the driver shows no GPU" : "";
 }
 
-// Its streams, and what it is or why it cannot be used.
+// Opens its streams and sets its description, or why it cannot be used.
 void open(Gpu& gpu) {
   const Device& self = gpu.device;
   int driver = 0, runtime = 0;
@@ -326,7 +326,7 @@ struct Gpus {
   std::map<int, std::unique_ptr<Gpu>> opened;
 };
 
-// Opens one when it is first asked for; null for a number that the driver does not show.
+// Opens a GPU on first use. Null for a number that the driver does not show.
 Gpu* gpu_at(int index) {
   static Gpus gpus;
   static const bool counted = [] {

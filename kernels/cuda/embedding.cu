@@ -1,9 +1,9 @@
-// Embedding and added positions on CUDA, with their gradients. An id or position outside the table reads zeros and
-// gives no gradient.
+// Embedding and added positions on CUDA, with their gradients. An id or position outside the table reads zeros and has
+// no gradient.
 //
-// The gradient of the table without atomics: the block of the first position that names an id adds, in order, what all
-// positions of that id give. Finding them takes count² / 2 comparisons, which stay in the cache and come 32 to a vote:
-// 16,384 tokens need 4 million votes.
+// The table's gradient uses no atomics. The block of the first position with an id adds, in order, the gradients of all
+// positions with that id. Finding them takes count² / 2 comparisons, which stay in the cache, 32 to a vote: 16,384
+// tokens need 4 million votes.
 #include "kernels/cuda/cuda.h"
 
 namespace mlx::kernels::cuda {
@@ -22,13 +22,13 @@ void run_embedding(const void* state, const Args& args, int, int) {
 
 __global__ void embedding_backward_kernel(std::int64_t count, std::int64_t dim, std::int64_t rows,
                                           const std::int32_t* ids, const float* dy, float* table) {
-  __shared__ unsigned named[kThreads / kWarp];  // bit i: position i of a warp's 32 names this block's id
+  __shared__ unsigned named[kThreads / kWarp];  // bit i: position i of a warp's 32 has this block's id
   const std::int64_t own = blockIdx.x;
   const std::int32_t id = ids[own];
   if (id < 0 || id >= rows) return;
   for (std::int64_t from = 0; from < own; from += kThreads) {
     const std::int64_t i = from + threadIdx.x;
-    if (__syncthreads_or(i < own && ids[i] == id)) return;  // an earlier block has it
+    if (__syncthreads_or(i < own && ids[i] == id)) return;  // an earlier block has this id
   }
   for (std::int64_t column = 0; column < dim; column += kThreads) {
     const std::int64_t d = column + threadIdx.x;

@@ -1,11 +1,11 @@
-// Causal self-attention on tensor cores, for qkv in bf16 and f16 with heads of up to 128: no matrix of scores is stored
-// (Dao et al. 2022), a block takes some queries of one head and goes through its keys (Dao 2023), with the running
-// maximum of Milakov & Gimelshein (2018). Sums and softmax are in f32; weights count rounded to the type of the values.
-// Its gradient is in flash_attention_backward.cu.
+// Causal self-attention on tensor cores, for qkv in bf16 and f16 with heads of up to 128. The matrix of scores is not
+// stored (Dao et al. 2022). A block takes some queries of one head and goes through its keys (Dao 2023), with the
+// running maximum of Milakov & Gimelshein (2018). Sums and softmax are in f32; weights are rounded to the type of the
+// values. The gradient is in flash_attention_backward.cu.
 //
-// Keys and values pass in turn through a ring of tiles in shared memory, which fills while the tensor cores work. What
-// lies wholly behind a block's queries in time is never loaded. A NaN or infinity in a query reaches its row alone; one
-// in a key or value also the queries before it within the same 64 positions, whose weight for it is 0.
+// Keys and values alternate in a ring of tiles in shared memory, which is filled while the tensor cores work. Tiles
+// entirely after a block's queries are never loaded. A NaN or infinity in a query affects only its row. One in a key or
+// value also affects the queries before it within the same 64 positions, whose weight for it is 0.
 #include "kernels/cuda/flash_attention.h"
 
 #include <limits>
@@ -13,9 +13,9 @@
 namespace mlx::kernels::cuda {
 namespace {
 
-constexpr int kRowTiles = 2;  // of 16 queries, to a warp
+constexpr int kRowTiles = 2;  // of 16 queries, per warp
 constexpr int kOwnQueries = 16 * kRowTiles, kQueries = kOwnQueries * kFlashWarps;
-constexpr int kKeys = 64;  // of a tile
+constexpr int kKeys = 64;  // per tile
 constexpr int kColumnTiles = kKeys / 8;
 
 struct FlashForward {
@@ -24,11 +24,11 @@ struct FlashForward {
   std::uint16_t* y;
   float* lse;  // or null
   float scale;
-  int blocks;  // of queries, to a head
+  int blocks;  // of queries, per head
 };
 
-// A block's shared memory: its queries, and the ring. More tiles than four hide no more; three let two blocks with
-// heads of 128 share a processor of compute capability 8.0.
+// A block's shared memory: its queries, and the ring. More than four tiles hide no more latency. Three let two blocks
+// with heads of 128 share a processor of compute capability 8.0.
 template <int kHead>
 struct ForwardMemory {
   static constexpr int kSlots = kHead <= 64 ? 4 : 3;
@@ -37,7 +37,7 @@ struct ForwardMemory {
   static_assert(kBytes <= kMostShared);
 };
 
-// The ring: keys of tile 0, its values, keys of tile 1 … All threads of the block go along.
+// The ring: keys of tile 0, its values, keys of tile 1 … All threads of the block take part.
 template <int kHead>
 struct Ring {
   using Memory = ForwardMemory<kHead>;
@@ -45,7 +45,7 @@ struct Ring {
   const std::uint16_t *keys, *values;
   const FlashSizes& s;
   int tiles;       // of keys, and as many of values
-  int loaded = 0;  // begun
+  int loaded = 0;  // the number of loads begun
 
   __device__ unsigned char* slot(int item) const { return slots + item % Memory::kSlots * Memory::kSlotBytes; }
   __device__ void load_next() {
@@ -57,7 +57,7 @@ struct Ring {
   __device__ void fill() {
     for (int i = 0; i + 1 < Memory::kSlots; ++i) load_next();
   }
-  // The items are asked for in order. Then everybody is through with the one before, and its slot is filled again.
+  // Items are requested in order. Afterwards all threads are done with the item before, and its slot is filled again.
   __device__ const unsigned char* wait_for(int item) {
     wait_copies<Memory::kSlots - 2>();
     __syncthreads();
@@ -66,8 +66,8 @@ struct Ring {
   }
 };
 
-// Running maximum of a thread's rows, unscaled, and its own part of the sum of exponentials; with them the sums of
-// values are scaled. Rows g and g+8 of each tile of 16.
+// The running maximum of a thread's rows, unscaled, and its own part of the sum of exponentials. The sums of values are
+// rescaled with them. Rows g and g+8 of each tile of 16.
 template <int kHead>
 struct Softmax {
   float max[kRowTiles][2], sum[kRowTiles][2];
@@ -80,7 +80,7 @@ struct Softmax {
     for (int i = 0; i < kRowTiles * kHead / 8; ++i) values[i / (kHead / 8)][i % (kHead / 8)] = {};
   }
 
-  // Turns scores into weights. `scale` is positive and scales scores to powers of two.
+  // Turns scores into weights. `scale` is positive and converts scores to exponents of two.
   __device__ void weigh(FragmentC (&scores)[kRowTiles][kColumnTiles], float scale) {
     MLX_UNROLL
     for (int i = 0; i < 2 * kRowTiles; ++i)
@@ -102,7 +102,7 @@ struct Softmax {
     for (int n = 0; n < kColumnTiles; ++n)
       largest = fmaxf(largest, fmaxf(scores[n].c[2 * half], scores[n].c[2 * half + 1]));
     for (int apart = 1; apart <= 2; apart *= 2) largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, apart));
-    const float base = largest == -INFINITY ? 0.0f : largest * scale;  // nothing is seen yet, but perhaps -inf
+    const float base = largest == -INFINITY ? 0.0f : largest * scale;  // nothing seen yet, or only -inf
     const float kept = exp2_approximate(max_so_far * scale - base);
     float added = 0.0f;
     MLX_UNROLL
@@ -125,9 +125,9 @@ __global__ void __launch_bounds__(kFlashThreads) flash_forward_kernel(FlashForwa
   const int query_head = static_cast<int>(blockIdx.x) / p.blocks;
   const int head = query_head % s.heads, group = head / (s.heads / s.kv_heads);
   const std::int64_t batch = query_head / s.heads;
-  const int first = (p.blocks - 1 - static_cast<int>(blockIdx.x) % p.blocks) * kQueries;  // the longest begin first
+  const int first = (p.blocks - 1 - static_cast<int>(blockIdx.x) % p.blocks) * kQueries;  // the longest start first
   const int past = first + kQueries < s.time ? first + kQueries : s.time;
-  const int own = static_cast<int>(threadIdx.x) / kWarp * kOwnQueries;  // the warp's first, within the block
+  const int own = static_cast<int>(threadIdx.x) / kWarp * kOwnQueries;  // the warp's first row, within the block
 
   unsigned char* tile = block_memory();
   Ring<kHead> ring{tile + Memory::kQueryBytes, keys_of(s, p.qkv, batch, group).data,
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kFlashThreads) flash_forward_kernel(FlashForwa
   ring.fill();
   wait_copies<Memory::kSlots - 1>();
   __syncthreads();
-  constexpr bool kHeld = kHead <= 64;  // as far as registers go
+  constexpr bool kHeld = kHead <= 64;  // as far as registers allow
   RowFragments<kHead, kRowTiles, kHeld> queries{tile, own, {}};
   if constexpr (kHeld) queries.hold();
 
@@ -196,7 +196,7 @@ bool prepare_flash_attention(const Problem& problem, Plan& plan) {
   const bool back = problem.op == Op::kAttentionBackward;
   const State* s = new_state(problem, plan, back ? run_flash_backward : run_flash_forward, Takes::kHalf);
   if (!s || !is_half(s->g.x_type) || s->g.head < 1 || s->g.head > 128) return false;
-  // Blocks are counted in 32 bits, and none of them has fewer than 32 rows.
+  // Blocks are counted in 32 bits, and each has at least 32 rows.
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (s->g.time > kMost - kQueries || s->g.batch * s->g.heads * divide_up(s->g.time, 32) > kMost) return false;
   if (back) plan.workspace_bytes = flash_backward_bytes(s->g);

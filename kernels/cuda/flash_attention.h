@@ -1,9 +1,10 @@
-// What the kernels of attention on tensor cores share (flash_attention.cu, flash_attention_backward.cu): tiles of rows
-// in shared memory, how they are filled and written back, and the two products of which everything is made.
+// Shared by the attention kernels on tensor cores (flash_attention.cu, flash_attention_backward.cu): tiles of rows in
+// shared memory, how they are loaded and stored, and the two products that everything is built from.
 //
-// A block is kFlashWarps warps for consecutive rows of one head; a warp owns kM times 16 of them (its rows of the
-// fragments in ptx.h), and goes with the others through tiles of the other side's rows, its columns. Scores and their
-// gradients stay in registers: what a product leaves as C is, two tiles of eight columns together, the A of the next.
+// A block has kFlashWarps warps, for consecutive rows of one head. A warp owns kM times 16 of these rows (the rows of
+// the fragments in ptx.h). Together the warps go through tiles of the other side's rows, which are the columns. Scores
+// and their gradients stay in registers: the C fragments of one product, two tiles of eight columns at a time, are the
+// A fragments of the next.
 #pragma once
 
 #include <initializer_list>
@@ -16,10 +17,10 @@ namespace mlx::kernels::cuda {
 inline constexpr int kFlashWarps = 4, kFlashThreads = kFlashWarps * kWarp;
 inline constexpr float kLog2E = 1.4426950408889634f;
 
-// What one operation's tensors have in common.
+// The sizes that all tensors of one operation share.
 struct FlashSizes {
-  int time, heads, kv_heads, head;  // head: elements of a row of one head
-  std::int64_t width, dim;          // elements between rows of qkv and of y
+  int time, heads, kv_heads, head;  // head: elements in a row of one head
+  std::int64_t width, dim;          // elements between rows of qkv, and between rows of y
   bool aligned;                     // every row of every head begins and ends at a multiple of 16 bytes
 };
 
@@ -35,7 +36,7 @@ inline FlashSizes flash_sizes(const Geometry& g, std::initializer_list<const voi
   return s;
 }
 
-// Calls launch.operator()<kType, kHead>() for the type of qkv and the least width of tiles that holds a head.
+// Calls launch.operator()<kType, kHead>() with the type of qkv and the smallest tile width that holds a head.
 template <MmaType kType, typename Launch>
 void for_head_of(const Geometry& g, const Launch& launch) {
   if (g.head <= 32) return launch.template operator()<kType, 32>();
@@ -50,16 +51,16 @@ void for_head(const Geometry& g, const Launch& launch) {
 }
 
 void run_flash_backward(const void* state, const Args& args, int phase, int slice);
-std::size_t flash_backward_bytes(const Geometry& g);  // of workspace
+std::size_t flash_backward_bytes(const Geometry& g);  // workspace
 
-// Rows of one head in memory: row i begins at data + i · stride.
+// The rows of one head in memory: row i begins at data + i · stride.
 template <typename T>
 struct FlashRows {
   T* data;
   std::int64_t stride;
 };
 
-// The rows of one head of queries, or of the keys or values of one group, of one sequence.
+// The rows of one query head, or of the keys or values of one group, of one sequence.
 template <typename T>
 __device__ FlashRows<T> queries_of(const FlashSizes& s, T* qkv, std::int64_t batch, int head) {
   return {qkv + batch * s.time * s.width + std::int64_t{head} * s.head, s.width};
@@ -77,7 +78,7 @@ __device__ FlashRows<T> outputs_of(const FlashSizes& s, T* y, std::int64_t batch
   return {y + batch * s.time * s.dim + std::int64_t{head} * s.head, s.dim};
 }
 
-// Eight elements, of which `count` exist: one access of 16 bytes if memory is aligned.
+// Eight elements, of which `count` exist. One access of 16 bytes if the memory is aligned.
 struct alignas(16) Unit {
   std::uint16_t bits[8];
 };
@@ -99,22 +100,22 @@ __device__ inline void store_unit(std::uint16_t* to, const Unit& unit, int count
     if (i < count) to[i] = unit.bits[i];
 }
 
-// Rows of kHead elements of 16 bits in shared memory. The units of 16 bytes of a row stand in an order of their own, so
-// that any one unit of eight consecutive rows, which ldmatrix reads at once, comes from all 32 banks.
+// Rows of kHead 16-bit elements in shared memory. The 16-byte units of a row are permuted, so that the same unit of
+// eight consecutive rows, which ldmatrix reads at once, comes from all 32 banks.
 template <int kHead>
 struct Tile {
   static_assert(kHead % 32 == 0);
   static constexpr int kUnits = kHead / 8;
   static constexpr int bytes(int rows) { return rows * kUnits * 16; }
-  // Where a unit lies, in bytes.
+  // The offset of a unit, in bytes.
   __device__ static int place(int row, int unit) {
     const int turn = kUnits % 8 == 0 ? row % 8 : row / 2 % 4;
     return (row * kUnits + (unit ^ turn)) * 16;
   }
 };
 
-// Begins to copy kRows rows from `first` on into a tile, by the whole block; zeros where there is no row or element. A
-// thread has one unit of every kStride-th row.
+// Begins to copy kRows rows from `first` on into a tile, with the whole block. Rows and elements that do not exist
+// become zeros. A thread copies one unit of every kStride-th row.
 template <int kHead, int kRows>
 __device__ void load_tile(unsigned char* tile, const FlashRows<const std::uint16_t>& from, int first,
                           const FlashSizes& s) {
@@ -122,7 +123,7 @@ __device__ void load_tile(unsigned char* tile, const FlashRows<const std::uint16
   static_assert(kRows % kStride == 0 && kStride % 8 == 0 && kStride * kUnits <= kFlashThreads);
   const int row = static_cast<int>(threadIdx.x) / kUnits, unit = static_cast<int>(threadIdx.x) % kUnits;
   if (row >= kStride) return;
-  const int count = s.head - 8 * unit, rows = count > 0 ? s.time - first - row : 0;  // those that there are
+  const int count = s.head - 8 * unit, rows = count > 0 ? s.time - first - row : 0;  // the number that exist
   const std::uint16_t* at = from.data + (first + row) * from.stride + 8 * unit;
   unsigned char* to = tile + Tile<kHead>::place(row, unit);
   if (s.aligned) {
@@ -140,8 +141,8 @@ __device__ void load_tile(unsigned char* tile, const FlashRows<const std::uint16
   }
 }
 
-// Writes a warp's sums to rows `first` … of `to`, as far as there are such rows. They pass through the warp's own rows
-// of a tile, from `own` on, which no other warp may be using.
+// Writes a warp's sums to rows `first` … of `to`, as far as they exist. The sums pass through the warp's own rows of a
+// tile, from `own` on, which no other warp may be using.
 template <MmaType kType, int kHead, int kM>
 __device__ void store_rows(unsigned char* tile, int own, const FragmentC (&sums)[kM][kHead / 8],
                            const FlashRows<std::uint16_t>& to, int first, const FlashSizes& s) {
@@ -164,7 +165,7 @@ __device__ void store_rows(unsigned char* tile, int own, const FragmentC (&sums)
   }
 }
 
-// The A fragment of 16 rows from `row` on and elements 16 k ….
+// The A fragment of 16 rows from `row` on and of elements 16 k ….
 template <int kHead>
 __device__ FragmentA load_a(const unsigned char* tile, int row, int k) {
   const int lane = threadIdx.x % kWarp;
@@ -173,8 +174,8 @@ __device__ FragmentA load_a(const unsigned char* tile, int row, int k) {
   return a;
 }
 
-// The A fragments of a warp's kM · 16 rows of a tile, from `row` on: kept in registers once hold() has been called, or
-// read whenever they are needed.
+// The A fragments of a warp's kM · 16 rows of a tile, from `row` on. They are kept in registers after hold(), or read
+// whenever they are needed.
 template <int kHead, int kM, bool kHeld>
 struct RowFragments {
   const unsigned char* tile;
@@ -193,8 +194,8 @@ struct RowFragments {
   }
 };
 
-// sums[m][n] = rows · columnsᵀ: the rows' fragment m of elements 16 k … is rows(k, m), columns 8 n … are those rows of
-// a tile.
+// sums[m][n] = rows · columnsᵀ. rows(k, m) is fragment m of the rows, for elements 16 k …; columns 8 n … are those rows
+// of a tile.
 template <MmaType kType, int kHead, int kM, int kN, typename Rows>
 __device__ void multiply(FragmentC (&sums)[kM][kN], const Rows& rows, const unsigned char* columns) {
   const int lane = threadIdx.x % kWarp;
@@ -218,7 +219,7 @@ __device__ void multiply(FragmentC (&sums)[kM][kN], const Rows& rows, const unsi
   }
 }
 
-// sums[m][·] += weights[m] · the 8 kN rows of a tile. The weights count rounded to kType.
+// sums[m][·] += weights[m] · the 8 kN rows of a tile. The weights are rounded to kType.
 template <MmaType kType, int kHead, int kM, int kN>
 __device__ void accumulate(FragmentC (&sums)[kM][kHead / 8], const FragmentC (&weights)[kM][kN],
                            const unsigned char* tile) {
@@ -251,14 +252,15 @@ __device__ void scale_sums(FragmentC (&sums)[kM][kN], float factor) {
   for (int i = 0; i < 4 * kM * kN; ++i) sums[i / (4 * kN)][i / 4 % kN].c[i % 4] *= factor;
 }
 
-// The place of element c of fragment m or n among a warp's rows and a tile's columns.
+// The row of element c of fragment m, and the column of element c of fragment n, within a warp's rows and a tile's
+// columns.
 __device__ inline int row_in(int m, int c) {
   return 16 * m + 8 * (c / 2) + static_cast<int>(threadIdx.x) % kWarp / 4;
 }
 __device__ inline int column_in(int n, int c) {
   return 8 * n + 2 * (static_cast<int>(threadIdx.x) % 4) + c % 2;
 }
-// body(m, n, c) for every element that a thread has of a warp's scores.
+// Runs body(m, n, c) for each element of a warp's scores that the thread holds.
 template <int kM, int kN, typename Body>
 __device__ void each_score(const Body& body) {
   MLX_UNROLL

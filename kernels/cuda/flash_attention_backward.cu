@@ -1,26 +1,25 @@
-// The gradient of attention on tensor cores (flash_attention.cu): with p = exp(scores - lse) and delta_t = dy_t·y_t,
+// The gradient of attention on tensor cores (flash_attention.cu). With p = exp(scores - lse) and delta_t = dy_t·y_t:
 // dv_j = sum_t p_tj dy_t, ds_tj = p_tj (dy_t·v_j - delta_t), dq_t = sum_j ds_tj k_j, dk_j = sum_t ds_tj q_t.
 //
-// Three kernels: one for delta, one that takes keys and goes through the queries that see them, of all heads of their
-// group in order, and one that takes queries and goes through their keys. Each computes p and ds again, so that there
-// are seven products where one kernel that adds dq in memory atomically has five (Dao 2023): the price of sums whose
-// order the shape alone fixes. p and ds count rounded to the tensors' type, sums are in f32.
+// Three kernels: one computes delta; one takes keys and goes through the queries that see them, of all heads of their
+// group in order; one takes queries and goes through their keys. The latter two each recompute p and ds, so there are
+// seven products, while one kernel that adds dq in memory atomically has five (Dao 2023). That is the price of sums
+// whose order is fixed by the shape alone. p and ds are rounded to the tensors' type; sums are in f32.
 //
-// A NaN or infinity in a key, value or row of dy or y reaches, beside what depends on it, only what is paired with it
+// A NaN or infinity in a key, value or row of dy or y affects, besides what depends on it, only what is paired with it
 // at weight 0: within the same kRows positions.
 #include "kernels/cuda/flash_attention.h"
 
 namespace mlx::kernels::cuda {
 namespace {
 
-constexpr int kColumns = 32;  // rows of the other side in a tile
+constexpr int kColumns = 32;  // rows of the other side per tile
 constexpr int kColumnTiles = kColumns / 8;
-constexpr int kUnitsOfRow = 16;  // threads to a row for delta: a head of 128 in units of eight
+constexpr int kUnitsOfRow = 16;  // threads per row for delta: a head of 128 in units of eight
 
-// What the scores of one query need, as the first kernel leaves them: scores · log2(e) - lse is the power of two that a
-// weight is.
+// What the scores of one query need, computed by the first kernel: a weight is 2^(scores · log2(e) - lse).
 struct QueryState {
-  float lse, delta;  // lse in powers of two
+  float lse, delta;  // lse to base 2
 };
 
 struct FlashBackward {
@@ -28,10 +27,10 @@ struct FlashBackward {
   const std::uint16_t *qkv, *y, *dy;
   const float* lse;
   std::uint16_t* dqkv;
-  QueryState* queries;  // [B,H,padded]: up to whole tiles, weights are 0 beyond the last query
+  QueryState* queries;  // [B,H,padded]: padded to whole tiles; weights after the last query are 0
   int padded;
   float scale;
-  int blocks;  // of rows, to a head
+  int blocks;  // of rows, per head
 };
 
 static_assert(16 % sizeof(QueryState) == 0);  // copied in units
@@ -66,7 +65,7 @@ __global__ void __launch_bounds__(kFlashThreads) query_state_kernel(FlashBackwar
 }
 
 // A block's shared memory: its own rows of two tensors, and two stages of tiles of two tensors of the other side.
-// Registers hold sums of two tiles of 16 rows for heads of up to 64, of one beyond.
+// Registers hold sums of two tiles of 16 rows for heads of up to 64, of one tile for larger heads.
 template <int kHead>
 struct BackwardMemory {
   static constexpr int kRowTiles = kHead <= 64 ? 2 : 1;
@@ -89,8 +88,8 @@ struct Stage {
   __device__ QueryState* states() const { return reinterpret_cast<QueryState*>(memory + 2 * Memory::kColumnBytes); }
 };
 
-// For tiles [begin, end) of each of `members` in order: body(stage, tile) while what load(stage, member, tile) began to
-// copy of the next is under way.
+// For tiles [begin, end) of each of `members` in order: calls body(stage, tile) while the next tile, which load(stage,
+// member, tile) began to copy, is being copied.
 template <int kHead, typename Load, typename Body>
 __device__ void each_tile(unsigned char* stages, int members, int begin, int end, const Load& load, const Body& body) {
   load(Stage<kHead>(stages, 0), 0, begin);
@@ -98,7 +97,7 @@ __device__ void each_tile(unsigned char* stages, int members, int begin, int end
   int tile = begin;
   for (int item = 0, member = 0; member < members; ++item) {
     wait_copies<0>();
-    __syncthreads();  // the copies are there for all, and all are through with the tile before
+    __syncthreads();  // the copies are visible to all, and all are done with the previous tile
     const int own = tile;
     if (++tile == end) ++member, tile = begin;
     if (member < members) load(Stage<kHead>(stages, item + 1), member, tile);
@@ -107,7 +106,7 @@ __device__ void each_tile(unsigned char* stages, int members, int begin, int end
   }
 }
 
-// dk and dv of some keys. The first are seen by the most queries, and begin first.
+// dk and dv of some keys. The first keys are seen by the most queries, so they start first.
 template <MmaType kType, int kHead>
 __global__ void __launch_bounds__(kFlashThreads) key_gradient_kernel(FlashBackward p) {
   using Memory = BackwardMemory<kHead>;
@@ -115,7 +114,7 @@ __global__ void __launch_bounds__(kFlashThreads) key_gradient_kernel(FlashBackwa
   const FlashSizes& s = p.s;
   const int key_head = static_cast<int>(blockIdx.x) / p.blocks, group = key_head % s.kv_heads;
   const int first = static_cast<int>(blockIdx.x) % p.blocks * Memory::kRows;
-  const int own = static_cast<int>(threadIdx.x) / kWarp * Memory::kOwnRows;  // the warp's first, within the block
+  const int own = static_cast<int>(threadIdx.x) / kWarp * Memory::kOwnRows;  // the warp's first row, within the block
   const int members = s.heads / s.kv_heads;
   const std::int64_t batch = key_head / s.kv_heads;
   unsigned char *keys = block_memory(), *values = keys + Memory::kRowBytes, *stages = values + Memory::kRowBytes;
@@ -161,7 +160,7 @@ __global__ void __launch_bounds__(kFlashThreads) key_gradient_kernel(FlashBackwa
   store_rows<kType, kHead>(values, own, dv, values_of(s, p.dqkv, batch, group), first + own, s);
 }
 
-// dq of some queries. The last see the most keys, and begin first.
+// dq of some queries. The last queries see the most keys, so they start first.
 template <MmaType kType, int kHead>
 __global__ void __launch_bounds__(kFlashThreads) query_gradient_kernel(FlashBackward p) {
   using Memory = BackwardMemory<kHead>;

@@ -1,5 +1,5 @@
-// What happens to gradients between backward and update, on CUDA: running sums (accumulation over micro-batches,
-// averages of weights), norms, scales, and the direction that Muon orthogonalises (Jordan et al. 2024).
+// Kernels between backward and update on CUDA: running sums (accumulation over micro-batches, averages of weights),
+// norms, scales, and the direction that Muon orthogonalises (Jordan et al. 2024).
 #include "kernels/cuda/cuda.h"
 #include "kernels/loss_scale.h"
 
@@ -29,7 +29,7 @@ void run_norm(const void* state, const Args& args, int, int) {
   });
 }
 
-inline constexpr double kLeastNorm = 1e-7;  // added, so that a gradient of zeros stays one
+inline constexpr double kLeastNorm = 1e-7;  // avoids a division by zero for a zero gradient
 
 void run_muon_direction(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
@@ -39,7 +39,7 @@ void run_muon_direction(const void* state, const Args& args, int, int) {
   const bool nesterov = s.attrs.nesterov;
   each(args, s.g.count, [=] __device__(std::int64_t i) {
     const float own = factor ? factor[0] : 1.0f;
-    if (own != own) {  // the step is left out
+    if (own != own) {  // the step is skipped
       x[i] = 0.0f;
       return;
     }

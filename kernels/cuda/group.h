@@ -1,13 +1,13 @@
-// One launch for many tensors: optimizers and casts go over a model's parameters, most of which are too small to fill a
-// GPU, and launches of which would take longer than their work. Used by optimizer.cu and pointwise.cu.
+// One launch for many tensors. Optimizers and casts process all of a model's parameters; most are too small to fill a
+// GPU, and separate launches would take longer than the work. Used by optimizer.cu and pointwise.cu.
 #pragma once
 
 #include "kernels/cuda/cuda.h"
 
 namespace mlx::kernels::cuda {
 
-inline constexpr int kGroupSlots = 64;                         // as many as fit into a kernel's 4 KiB of arguments
-inline constexpr std::int64_t kGroupElements = 16 * kThreads;  // of a block
+inline constexpr int kGroupSlots = 64;                         // as many as fit in a kernel's 4 KiB of arguments
+inline constexpr std::int64_t kGroupElements = 16 * kThreads;  // per block
 
 // Slot has `count` elements; the blocks of slot i are first[i] … first[i + 1] - 1.
 template <typename Slot>
@@ -17,7 +17,7 @@ struct Group {
   int count;
 };
 
-// One thread a block calls rule.begin(), then rule(slot, i, result of begin()) runs for each element.
+// One thread of a block calls rule.begin(); then rule(slot, i, result of begin()) runs for each element.
 template <typename Slot, typename Rule>
 __global__ void group_kernel(const __grid_constant__ Group<Slot> group, const __grid_constant__ Rule rule) {
   __shared__ typename Rule::Begun begun;
@@ -31,7 +31,7 @@ __global__ void group_kernel(const __grid_constant__ Group<Slot> group, const __
   for (std::int64_t i = from + threadIdx.x; i < end; i += kThreads) rule(slot, i, begun);
 }
 
-// Calls of one kernel, those side by side that have the same rule in one launch. rule_of(state, args), slot_of(state,
+// Runs calls of one kernel; adjacent calls with the same rule share a launch. rule_of(state, args), slot_of(state,
 // args).
 template <typename RuleOf, typename SlotOf>
 void run_group(const Call* calls, int count, RuleOf rule_of, SlotOf slot_of) {
@@ -54,7 +54,7 @@ void run_group(const Call* calls, int count, RuleOf rule_of, SlotOf slot_of) {
   }
 }
 
-// A plan's kernel is `kRunMany`, alone or with others.
+// The plan runs `kRunMany`, for itself alone or together with other plans.
 template <void (*kRunMany)(const Call* calls, int count)>
 void take_many(Plan& plan) {
   plan.run_many = kRunMany;

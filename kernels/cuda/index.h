@@ -1,5 +1,5 @@
-// Where elements lie: divisions that cost a multiplication, and the windows of convolutions. Plain constexpr functions,
-// which tests check on the host without any emulation.
+// Element indices: divisions by multiplication, and the windows of convolutions. Plain constexpr functions, which tests
+// check on the host without emulation.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace mlx::kernels::cuda {
 
-// n / divisor for 0 <= n < 2^31 by a multiplication and a shift (Granlund & Montgomery 1994); divisor 1 … 2^31 - 1, or
-// 0 if nothing will be divided.
+// n / divisor for 0 <= n < 2^31, by a multiplication and a shift (Granlund & Montgomery 1994). divisor is 1 … 2^31 - 1,
+// or 0 if nothing is divided.
 struct Divider {
   std::uint32_t divisor = 1, magic = 0x80000000u;
   int shift = 31;
@@ -27,7 +27,7 @@ struct Divider {
   constexpr int remainder(int n) const { return n - quotient(n) * static_cast<int>(divisor); }
 };
 
-// A pixel of an image of `height` × `width`, counted through all images: (image · height + row) · width + column.
+// A pixel of images of `height` × `width`, indexed over all images: (image · height + row) · width + column.
 struct Pixel {
   int image = 0, row = 0, column = 0;
 };
@@ -41,7 +41,7 @@ struct PixelIndex {
   }
 };
 
-// A tap of a window with `channels` elements at each: (kernel row · kernel width + kernel column) · channels + channel.
+// A tap of a window with `channels` elements per tap: (kernel row · kernel width + kernel column) · channels + channel.
 struct Tap {
   int row = 0, column = 0, channel = 0;
 };
@@ -55,7 +55,7 @@ struct TapIndex {
   }
 };
 
-// A convolution's sizes, and which pixel of one side a tap of the window at a pixel of the other side falls on.
+// A convolution's sizes. Maps a pixel of one side and a tap of its window to a pixel of the other side.
 struct Windows {
   int h = 0, w = 0, oh = 0, ow = 0, sh = 1, sw = 1, pt = 0, pl = 0;
   constexpr Windows() = default;
@@ -69,13 +69,13 @@ struct Windows {
         pt(static_cast<int>(g.pt)),
         pl(static_cast<int>(g.pl)) {}
 
-  // Of x, under `tap` of the window whose output is `out`, counted through all images; -1 in the padding.
+  // The pixel of x under `tap` in the window of output `out`, indexed over all images; -1 in the padding.
   constexpr std::int64_t input_at(const Pixel& out, const Tap& tap) const {
     const int row = out.row * sh - pt + tap.row, column = out.column * sw - pl + tap.column;
     if (row < 0 || row >= h || column < 0 || column >= w) return -1;
     return (std::int64_t{out.image} * h + row) * w + column;
   }
-  // The index in y whose window has `in` under `tap`; -1 if there is none.
+  // The pixel of y whose window has `in` under `tap`; -1 if there is none.
   constexpr std::int64_t output_at(const Pixel& in, const Tap& tap) const {
     const int row = in.row + pt - tap.row, column = in.column + pl - tap.column;
     if (row < 0 || column < 0 || row % sh != 0 || column % sw != 0) return -1;
@@ -84,8 +84,9 @@ struct Windows {
   }
 };
 
-// What a convolution as a product reads: rows are pixels, and of a row the taps of their window, of one group's
-// channels. Elements of x by output pixel m and k = (kh·KW + kw)·(C/groups) + c; -1 in the padding.
+// The operand that a convolution, computed as a product, reads: its rows are output pixels, and the elements of a row
+// are the taps of their window for one group's channels. Maps output pixel m and k = (kh·KW + kw)·(C/groups) + c to an
+// element of x; -1 in the padding.
 struct InputIndex {
   PixelIndex pixels;
   TapIndex taps;
@@ -100,8 +101,8 @@ struct InputIndex {
   }
 };
 
-// The same of its gradient: elements of dy, and of w, by input pixel m, input channel c of the group and
-// k = (kh·KW + kw)·(O/groups) + o.
+// The same for its gradient: maps input pixel m, input channel c of the group and k = (kh·KW + kw)·(O/groups) + o to
+// elements of dy and of w.
 struct OutputIndex {
   PixelIndex pixels;
   TapIndex taps;
@@ -127,7 +128,7 @@ struct OutputIndex {
   }
 };
 
-// Whether the pixels and taps of a convolution can be counted by ints, as here.
+// True if ints can index the pixels and taps of a convolution, as here.
 constexpr bool counts_by_int(const Geometry& g) {
   constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1024;
   return g.n * g.h * g.w < kMost && g.n * g.oh * g.ow < kMost && g.kh * g.kw * (g.c + g.o) < kMost;

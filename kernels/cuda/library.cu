@@ -1,4 +1,4 @@
-// Opening NVIDIA's libraries (library.h).
+// Opens NVIDIA's libraries (library.h).
 #include "kernels/cuda/library.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,6 @@
-// NVIDIA's libraries for products and convolutions, which are no part of mlx: they are opened when a GPU is first
-// asked for, and where one is missing its work is done by the kernels here. MLX_CUDA_LIBRARIES=0 goes without them.
-// A plan that uses one of them needs aligned workspace. Used by
-// library_linear.cu, library_conv.cu and device.cu.
+// NVIDIA's libraries for products and convolutions. They are not part of mlx: they are opened when a GPU is first used,
+// and if one is missing the kernels here do its work. MLX_CUDA_LIBRARIES=0 disables them. A plan that uses one of them
+// needs aligned workspace. Used by library_linear.cu, library_conv.cu and device.cu.
 #pragma once
 
 #include <initializer_list>
@@ -15,8 +14,8 @@
 
 namespace mlx::kernels::cuda {
 
-// A handle for find(), or null where none of `names` ("libcudnn.so.9") is on the loader's path or where CUDA is
-// installed, or where libraries are not wanted. Never closed.
+// A handle for find(). Null if none of `names` ("libcudnn.so.9") is on the loader's path or in CUDA's install folder,
+// or if libraries are disabled. Never closed.
 void* open_library(std::initializer_list<const char*> names);
 // The address of an exported function; null if there is none.
 void* find(void* library, const char* name);
@@ -26,11 +25,11 @@ bool find(void* library, const char* name, Function*& function) {
   return function != nullptr;
 }
 
-// "cuBLASLt 13.1.0, cuDNN 9.19.0": what is used of them and must stand wherever it counts what results depend on;
-// "without cuBLASLt, without cuDNN" if there is neither.
+// "cuBLASLt 13.1.0, cuDNN 9.19.0": the libraries in use, which belong to everything that identifies what results depend
+// on; "without cuBLASLt, without cuDNN" if there is neither.
 std::string library_versions();
 
-// The T of this thread's current GPU, made when it is first asked for and kept for the life of the process.
+// The T of this thread's current GPU. Made on first use and kept until the process ends.
 template <typename T>
 T& of_current_device() {
   static std::mutex mutex;
@@ -41,15 +40,15 @@ T& of_current_device() {
   return *one;
 }
 
-// Libraries are told that tensors stand at multiples of it, as those of a session do, and are given workspace at
-// multiples of kWorkspaceAlignment, which cublasLtMatmul asks for. A plan's workspace itself may be less aligned.
+// Libraries are told that tensors are at multiples of kTensorAlignment, as a session's are, and get workspace at
+// multiples of kWorkspaceAlignment, as cublasLtMatmul requires. A plan's workspace itself may be less aligned.
 inline constexpr std::size_t kTensorAlignment = 64, kWorkspaceAlignment = 256;
 
 inline constexpr std::size_t align_up(std::size_t bytes) {
   return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
 }
 
-// The parts of a plan's workspace, one behind another, each aligned.
+// The parts of a plan's workspace, one after another, each aligned.
 class Parts {
  public:
   explicit Parts(void* workspace)
@@ -63,14 +62,14 @@ class Parts {
  private:
   char* next_;
 };
-// What a workspace of such parts needs.
+// The size of a workspace with these parts.
 inline std::size_t bytes_of_parts(std::initializer_list<std::size_t> parts) {
   std::size_t sum = kWorkspaceAlignment;
   for (const std::size_t bytes : parts) sum += align_up(bytes);
   return sum;
 }
 
-// A plan with `state` in place of what `own`, which the state owns now, had been; it needs the more of both
+// Gives the plan `state` instead of its old state `own`, which `state` now owns. The plan needs the larger of both
 // workspaces.
 template <typename LibraryState>
 void replace_plan(Plan& plan, LibraryState* state, Run run, std::size_t workspace_bytes) {

@@ -20,8 +20,8 @@ constexpr bool opaque() {
   return std::is_void_v<T> || std::is_class_v<T>;
 }
 
-// Passed alike: numbers of the same size and kind, an enumeration counting as the integer of its size; pointers to
-// the like, or to what only the library knows, with the same const.
+// True if both types are passed in the same way: numbers of the same size and kind (an enumeration is the integer of
+// its size), or pointers to such types, or to types that only the library knows, with the same const.
 template <typename Ours, typename Theirs>
 constexpr bool alike() {
   if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {

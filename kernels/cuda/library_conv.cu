@@ -1,13 +1,13 @@
-// Convolutions by cuDNN, where there is one and it takes the problem (op_list.h, kConv2d…).
+// Convolutions with cuDNN, if it is present and takes the problem (op_list.h, kConv2d…).
 #include "kernels/cuda/cudnn.h"
 #include "kernels/cuda/product.h"
 
 namespace mlx::kernels::cuda {
 namespace {
 
-// A convolution that is cuDNN's.
+// A convolution run by cuDNN.
 struct LibraryConv {
-  Plan own;  // the same without the library, if that declines late
+  Plan own;  // the same without the library, in case that declines late
   std::unique_ptr<cudnn::Convolution> convolution;
   Recast weights;
 };
@@ -42,8 +42,8 @@ void run_by_library(const void* state, const Args& args, int phase, int slice) {
     bias_gradient(args, rows, own.g.o, reals_in(own, args, 1, own.g.x_type), sums, db);
 }
 
-// cuDNN's tensors are of one type. It rounds y before what comes behind the product is done to it, which relu and
-// relu6 do not mind, but a bias and gelu do; and the weights' gradient stays f32.
+// All of cuDNN's tensors have one type. It rounds y before anything after the product is applied. Relu and relu6 are
+// not affected by that, but a bias and gelu are. The weights' gradient must stay f32.
 bool library_may(Op op, const State& s) {
   if (s.g.quantized) return false;
   if (s.g.x_type == DType::kF32) return true;

@@ -1,21 +1,20 @@
-// Linear layers by cuBLASLt, where there is one and it takes the problem (op_list.h, kLinear…).
+// Linear layers with cuBLASLt, if it is present and takes the problem (op_list.h, kLinear…).
 #include "kernels/cuda/cublas_lt.h"
 #include "kernels/cuda/product.h"
 
 namespace mlx::kernels::cuda {
 namespace {
 
-// A layer whose product is cuBLASLt's. What it writes is row-major, which for it are the transposed matrices:
+// A layer whose product cuBLASLt computes. Its results are row-major, which are transposed matrices to the library:
 //   yᵀ[N,M] = w[N,K] · xᵀ[K,M]     A = w, row-major and so transposed, B = x; the bias goes along the rows of yᵀ
 //   dxᵀ[K,M] = wᵀ[K,N] · dyᵀ[N,M]  A = w, B = dy
 //   dwᵀ[K,N] = xᵀ[K,M] · dy[M,N]   A = x, B = dy, transposed; db sums the columns of op(B)
 struct LibraryLinear {
-  Plan own;  // whose state has the sizes; it does not run
+  Plan own;  // its state has the sizes; it does not run
   Op op{};
   std::unique_ptr<cublas_lt::Matmul> product;
   Recast weights, bias;
-  Activation then =
-      Activation::kNone;  // what the product does not do itself: it, or its gradient, runs after the product
+  Activation then = Activation::kNone;  // the activation, or its gradient, that runs after the product
 };
 
 cublas_lt::Operands with_weights(const LibraryLinear& s, const Args& args, Parts& parts) {
@@ -26,7 +25,7 @@ cublas_lt::Operands with_weights(const LibraryLinear& s, const Args& args, Parts
   return on;
 }
 
-// Computes y from the product: in place, or from the pre-activation, which is kept.
+// Computes y from the product: in place, or from the stored pre-activation.
 void activate_all(const LibraryLinear& s, const State& own, const Args& args, const void* product) {
   const Geometry& g = own.g;
   const Reals before{product, g.y_type};
@@ -84,9 +83,9 @@ void run_by_library(const void* state, const Args& args, int, int) {
     run_weights(s, own, args);
 }
 
-// Fused with the product: bias and relu, and gelu and its gradient where the result is half. The library's tanh has no
-// stated accuracy, which half precision hides and f32 would show. What is left is done behind it: gelu of what is f32,
-// and relu6, which gives the same before and after rounding.
+// What is fused with the product: bias and relu, and gelu and its gradient if the result is half precision. The
+// accuracy of the library's tanh is not documented; half precision hides it, f32 would not. The rest runs after the
+// product: gelu in f32, and relu6, which is the same before and after rounding.
 unsigned fused(const State& s) {
   const bool gelu = s.attrs.activation == Activation::kGelu && s.g.y_type != DType::kF32;
   unsigned epilogue = s.g.has_input[2] ? cublas_lt::kBias : 0;
@@ -97,7 +96,7 @@ unsigned fused(const State& s) {
 unsigned fused_with_data(const State& s) {
   return s.g.has_pre && s.g.y_type != DType::kF32 ? cublas_lt::kGeluGradient : cublas_lt::kPlain;
 }
-// What the product of an epilogue leaves to do.
+// The activation that an epilogue leaves to be done.
 Activation left_by(unsigned epilogue, const State& s) {
   constexpr unsigned kActivates = cublas_lt::kRelu | cublas_lt::kGelu | cublas_lt::kGeluGradient;
   return (epilogue & kActivates) != 0 ? Activation::kNone : s.attrs.activation;
@@ -130,7 +129,7 @@ bool prepare_library_linear(const Problem& problem, Plan& plan) {
   cublas_lt::Product product = product_of(problem.op, *s);
   LibraryLinear layer{plan, problem.op, cublas_lt::plan_matmul(product), {}, {}, Activation::kNone};
   if (!layer.product && (product.epilogue & (cublas_lt::kBiasGradientB | cublas_lt::kAuxiliary)) != 0) {
-    // Not of every type and size.
+    // Not supported for every type and size.
     product.epilogue = (product.epilogue & cublas_lt::kBias) != 0 ? cublas_lt::kBias : cublas_lt::kPlain;
     layer.product = cublas_lt::plan_matmul(product);
   }

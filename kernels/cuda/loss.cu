@@ -1,24 +1,24 @@
-// Softmax and softmax cross-entropy over the last dim on CUDA, a warp a row, or a block where rows are wide: the
-// maximum and the sum of exponentials in one pass (Milakov & Gimelshein 2018), the gradient in a second. Probabilities
-// are never stored. Both passes are bound by memory: the logits are read twice, the second time from the level-2 cache
-// where it holds the rows that are under way, and the gradient is written once.
+// Softmax and softmax cross-entropy over the last dim on CUDA. A warp takes a row, or a block if rows are wide. The
+// first pass computes the maximum and the sum of exponentials (Milakov & Gimelshein 2018), the second one the gradient.
+// Probabilities are never stored. Both passes are memory-bound: the logits are read twice, the second time from the
+// level-2 cache if it holds the rows in progress, and the gradient is written once.
 #include "kernels/cuda/pack.h"
 
 namespace mlx::kernels::cuda {
 
-// kTeam threads take a row: a warp, a block, or for rows of a vocabulary a large block, so that fewer rows are under
-// way and their logits stay in the cache.
+// kTeam threads take a row: a warp, a block, or for rows of a vocabulary a large block. Larger blocks mean fewer rows
+// in progress, so that their logits stay in the cache.
 inline constexpr int kLargeBlock = 512;
-inline constexpr std::int64_t kWide = 1024, kVeryWide = 16 * kWide;  // what blocks and large blocks take from
+inline constexpr std::int64_t kWide = 1024, kVeryWide = 16 * kWide;  // least widths for blocks and large blocks
 template <int kTeam>
-inline constexpr int kTeamThreads = kTeam > kThreads ? kTeam : kThreads;  // of the team's block
+inline constexpr int kTeamThreads = kTeam > kThreads ? kTeam : kThreads;  // threads of the team's block
 template <int kTeam>
 inline constexpr int kTeamWarps = kTeamThreads<kTeam> / kWarp;
 
-// How many numbers a thread takes at once: of wide rows 16 bytes of halves.
+// The number of elements that a thread takes at once: for wide rows 16 bytes of half precision.
 template <int kTeam>
 inline constexpr int kChunk = kTeam > kWarp ? 8 : 1;
-// Elements from `at`, a multiple of kCount, which a tensor's alignment makes that of a Pack.
+// Loads elements from `at` on, a multiple of kCount, which the tensor's alignment makes a Pack's alignment.
 template <int kCount>
 __device__ void load(const Reals& from, std::int64_t at, float (&x)[kCount]) {
   if (from.type == DType::kBF16) return load_pack<kCount>(static_cast<const BF16*>(from.data) + at, x);
@@ -37,8 +37,9 @@ struct Count {
   static constexpr int value = kValue;
 };
 
-// body(at, Count) for all elements from `begin` to `end` of a tensor, shared among the team: one by one up to the first
-// multiple of kChunk and behind the last, kChunk at once between. A thread sees its own in rising order.
+// Calls body(at, Count) for all elements from `begin` to `end` of a tensor, shared among the team: one at a time before
+// the first multiple of kChunk and after the last, kChunk at a time between. A thread sees its elements in rising
+// order.
 template <int kTeam, typename Body>
 __device__ void each_chunk(std::int64_t begin, std::int64_t end, Body body) {
   constexpr std::int64_t kSize = kChunk<kTeam>;
@@ -85,13 +86,13 @@ __device__ inline SoftmaxRow from_lane(const SoftmaxRow& row, int apart) {
 }
 
 inline constexpr float kLog2OfE = 1.4426950408889634f, kLargestFloat = 3.402823466e38f;
-__device__ inline float exponential(float x) {  // to about 2^-22 of it; below the normal numbers 0
+__device__ inline float exponential(float x) {  // relative error about 2^-22; 0 below the normal numbers
   return exp2_approximate(kLog2OfE * x);
 }
 
-// What a thread has seen of a row; of one that holds nothing but -infinity the first is the largest. Exponentials are
-// relative to the largest so far, or to the lowest finite number where that is -infinity, so that those of -infinity
-// are 0.
+// What a thread has seen of a row. If all of it is -infinity, the first element is the largest. Exponentials are
+// relative to the largest so far, or to the lowest finite number if that is -infinity, so that those of -infinity are
+// 0.
 struct Seen {
   float max = -INFINITY, sum = 0.0f;
   std::int64_t best = 0;
@@ -99,14 +100,14 @@ struct Seen {
   __device__ float base() const { return fmaxf(max, -kLargestFloat); }
 };
 
-// `column`: of the first of them. Only where the maximum rises must what was summed wait for it: the exponentials of a
-// chunk do not depend on one another.
+// `column`: that of the first element. Only if the maximum rises must earlier sums wait for it: the exponentials of a
+// chunk are independent of each other.
 template <int kCount>
 __device__ void see(Seen& seen, const float (&x)[kCount], std::int64_t column) {
   float most = x[0];
   MLX_UNROLL
   for (int i = 0; i < kCount; ++i) {
-    most = fmaxf(most, x[i]);  // NaN is passed over
+    most = fmaxf(most, x[i]);  // ignores NaN
     seen.is_nan = seen.is_nan || x[i] != x[i];
   }
   if (most > seen.max) {
@@ -124,8 +125,8 @@ __device__ void see(Seen& seen, const float (&x)[kCount], std::int64_t column) {
   seen.sum += sum;
 }
 
-// Of row r, in every thread of its team. Lanes put their halves together lower lane first, so that all of them get the
-// same bits. `shared` is for blocks.
+// The result for row r, in every thread of its team. Lanes combine their halves lower lane first, so that all of them
+// get the same bits. `shared` is for blocks.
 template <int kTeam>
 __device__ SoftmaxRow softmax_row(const Reals& logits, std::int64_t r, std::int64_t width, SoftmaxRow* shared) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
@@ -148,7 +149,7 @@ __device__ SoftmaxRow softmax_row(const Reals& logits, std::int64_t r, std::int6
     for (int i = 1; i < kTeamWarps<kTeam>; ++i) all = both(all, shared[i]);
     __syncthreads();
   }
-  if (fabsf(all.max) == INFINITY) all.sum = NAN;  // as exp(x - max) says of the largest itself
+  if (fabsf(all.max) == INFINITY) all.sum = NAN;  // as exp(x - max) is for the largest itself
   return all;
 }
 
@@ -183,7 +184,8 @@ void run_softmax(const void* state, const Args& args, int, int) {
                       reals_out(s, args, 0, s.g.y_type));
 }
 
-// What the rows take, and leave for the sum over the batch. Labels, or targets (shares of the classes), the other null.
+// What the rows read, and what they leave for the sum over the batch. Has labels or targets (class probabilities); the
+// other is null.
 struct Loss {
   std::int64_t rows, width;
   Reals logits, targets;
@@ -205,7 +207,7 @@ __global__ void count_kernel(Loss loss) {
   if (threadIdx.x == 0) loss.counted[0] = count;
 }
 
-// The sum of a row's shares.
+// The sum of a row's targets.
 template <int kTeam>
 __device__ double sum_of_targets(const Loss& loss, std::int64_t r, double* shared) {
   double sum = 0.0;
@@ -217,9 +219,9 @@ __device__ double sum_of_targets(const Loss& loss, std::int64_t r, double* share
   return team_sum<kTeam>(sum, shared);
 }
 
-// The row's probabilities and targets: the sum of the targets times exp(x - max) / sum, and the targets.
+// A row's targets and their sum. The gradient is weight · (total · exp(x - max) / sum - target).
 struct Wanted {
-  std::int64_t label;  // without shares: the element of the tensor that it stands for
+  std::int64_t label;  // with labels: the index of its element in the tensor
   float kept, share;   // a target is kept · (its share, or 1 at the label) + share
   float total;         // of the targets
 };
@@ -238,13 +240,13 @@ __device__ void targets_of(const Loss& loss, const Wanted& wanted, std::int64_t 
   }
 }
 
-// The gradient of row r, if wanted, and this thread's part of its loss: - sum of target · log p.
+// Computes the gradient of row r, if wanted, and this thread's part of its loss: - sum of target · log p.
 template <int kTeam, bool kShares>
 __device__ double compare_row(const Loss& loss, const SoftmaxRow& row, const Wanted& wanted, std::int64_t r) {
   const float log_sum = logf(row.sum) + row.max;
   const float to_p = wanted.total / row.sum;
   const float weight = (loss.factor ? loss.factor[0] : 1.0f) / static_cast<float>(loss.counted[0]);
-  const bool only_label = !kShares && wanted.share == 0.0f;  // other classes do not count, not even infinities
+  const bool only_label = !kShares && wanted.share == 0.0f;  // other classes do not matter, not even infinities
   double sum = 0.0;
   if (only_label && threadIdx.x % kTeam == 0) sum = double{wanted.kept} * (double{log_sum} - loss.logits[wanted.label]);
   if (only_label && !loss.dlogits.data) return sum;

@@ -1,5 +1,5 @@
-// The exports of lib/mlx/mlx_cuda.so: its rows of the kernel table, its device and the description of that.
-// kernels/device.cpp opens it; it needs no symbol of the executable, and no exception leaves it.
+// The exports of lib/mlx/mlx_cuda.so: its rows of the kernel table, its devices and their description.
+// kernels/device.cpp opens the module. It needs no symbol of the executable and lets no exception escape.
 #include "kernels/cuda/module.h"
 
 #include "kernels/cuda/cuda.h"
@@ -8,7 +8,7 @@
 namespace mlx::kernels::cuda {
 namespace {
 
-// Of several rows for an operation the first that serves a problem is used.
+// If an operation has several rows, the first one that serves a problem is used.
 constexpr Kernel kRows[] = {
     {Op::kLinear, prepare_library_linear},
     {Op::kLinear, prepare_tensor_linear},

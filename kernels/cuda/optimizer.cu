@@ -1,5 +1,5 @@
 // SGD with momentum (as in Sutskever et al. 2013, without dampening), AdamW (Loshchilov & Hutter 2019) and Lion (Chen
-// et al. 2023) on CUDA, one thread an element, and all parameters of a model in a few launches.
+// et al. 2023) on CUDA: one thread per element, and all parameters of a model in a few launches.
 #include "kernels/cuda/group.h"
 
 namespace mlx::kernels::cuda {
@@ -41,10 +41,10 @@ struct AdamW {
   const RandomKey* key;
   float beta1, beta2, epsilon;
   bool operator==(const AdamW&) const = default;
-  struct Begun {  // without initializers: it is in shared memory
+  struct Begun {  // no initializers: it is in shared memory
     float scale, bias1, bias2;
   };
-  __device__ Begun begin() const {  // the bias of the first steps in double
+  __device__ Begun begin() const {  // the bias correction of the first steps, in double
     const double steps = static_cast<double>(key->step) + 1.0;
     return {factor_of(factor), static_cast<float>(1.0 - pow(double{beta1}, steps)),
             static_cast<float>(1.0 - pow(double{beta2}, steps))};
@@ -71,7 +71,7 @@ struct Lion {
     if (scale != scale) return;
     const float gradient = scale * p.dw[i];
     const float mixed = beta1 * p.first[i] + (1.0f - beta1) * gradient;
-    const float sign = mixed > 0.0f ? 1.0f : mixed < 0.0f ? -1.0f : mixed;  // NaN stays
+    const float sign = mixed > 0.0f ? 1.0f : mixed < 0.0f ? -1.0f : mixed;  // NaN stays NaN
     p.w[i] -= rate[0] * (sign + p.decay * p.w[i]);
     p.first[i] = beta2 * p.first[i] + (1.0f - beta2) * gradient;
   }

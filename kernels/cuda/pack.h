@@ -1,5 +1,5 @@
-// Elements of f32, bf16 or f16 that lie side by side and are loaded and stored together, at up to 16 bytes. Used by the
-// kernels that are bound by memory.
+// Adjacent elements of f32, bf16 or f16 that are loaded and stored together, up to 16 bytes at once. Used by
+// memory-bound kernels.
 #pragma once
 
 #include "kernels/cuda/cuda.h"
@@ -27,7 +27,7 @@ __device__ void narrow(float x, Half* to) {
   to_half(x, to);
 }
 
-// kCount elements at `from`, which is aligned as their Pack is, to and from registers.
+// Copies kCount elements between `from`, aligned as their Pack is, and registers.
 template <int kCount, typename T>
 __device__ void load_pack(const T* from, float* x) {
   const auto pack = *reinterpret_cast<const Pack<T, kCount>*>(from);

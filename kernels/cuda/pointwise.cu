@@ -1,10 +1,10 @@
-// Activations, additions, casts, quantization and their gradients on CUDA (op_list.h): elementwise, one thread an
+// Activations, additions, casts, quantization and their gradients on CUDA (op_list.h): elementwise, one thread per
 // element.
 #include "kernels/cuda/group.h"
 
 namespace mlx::kernels::cuda {
 
-// Not in an anonymous namespace: nvcc wants functions whose lambdas run on the device to have external linkage.
+// Not in an anonymous namespace: nvcc requires external linkage of functions with device lambdas.
 __device__ inline float pointwise(Op op, float a, float b, Activation activation, float scale_a, float scale_b) {
   switch (op) {
     case Op::kRelu:

@@ -1,9 +1,9 @@
-// Max pooling and global average pooling on CUDA with their gradients (op_list.h, kMaxPool…), one thread an element.
+// Max pooling and global average pooling on CUDA with their gradients (op_list.h, kMaxPool…), one thread per element.
 #include "kernels/cuda/cuda.h"
 
 namespace mlx::kernels::cuda {
 
-// Element i of images [n, h, w, c], taken apart.
+// The coordinates of element i of images [n, h, w, c].
 struct Pixel {
   std::int64_t n, h, w, c;
 };
@@ -12,7 +12,7 @@ __device__ inline Pixel pixel_of(std::int64_t i, std::int64_t height, std::int64
   return {at / width / height, at / width % height, at % width, c};
 }
 
-// The first largest element wins; NaN wins over numbers. A window wholly in the padding gives 0 and index -1.
+// The first largest element wins; NaN wins over numbers. A window entirely in the padding gives 0 and index -1.
 template <typename In, typename Out>
 void max_pool(const State& s, const Args& args, In x, Out y) {
   const Geometry g = s.g;
@@ -52,7 +52,7 @@ void run_max_pool_backward(const void* state, const Args& args, int, int) {
   const RealsOut dx = reals_out(s, args, 0, g.y_type);
   each(args, g.n * g.h * g.w * g.c, [=] __device__(std::int64_t i) {
     const Pixel in = pixel_of(i, g.h, g.w, g.c);
-    const std::int64_t h = in.h + g.pt, w = in.w + g.pl;  // seen from the padding's corner
+    const std::int64_t h = in.h + g.pt, w = in.w + g.pl;  // relative to the padding's corner
     const std::int64_t first_h = h < g.kh ? 0 : (h - g.kh) / g.sh + 1, first_w = w < g.kw ? 0 : (w - g.kw) / g.sw + 1;
     float sum = 0.0f;
     for (std::int64_t oh = first_h; oh < g.oh && oh * g.sh <= h; ++oh)

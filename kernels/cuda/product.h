@@ -1,14 +1,14 @@
 // The product of two matrices of any layout, C[m,n] = sum over k of a(m,k) · b(k,n), by tiles in shared memory and
-// registers; a, b and what becomes of a sum are functions, so that linear layers, convolutions (as implicit products)
-// and their gradients share it. Sums run over k in order; a product with long sums and few results is cut into parts
-// of k, added in order. Used by linear.cu and conv.cu.
+// registers. a, b and the handling of sums are functions, so that linear layers, convolutions (as implicit products)
+// and their gradients share it. Sums run over k in order. A product with long sums and few results is cut into parts of
+// k, which are added in order. Used by linear.cu and conv.cu.
 #pragma once
 
 #include "kernels/cuda/cuda.h"
 
 namespace mlx::kernels::cuda {
 
-inline constexpr int kTile = 64, kDepth = 16;  // of a block: kTile × kTile results, kDepth of k at once
+inline constexpr int kTile = 64, kDepth = 16;  // of a block: kTile × kTile results, kDepth of k at a time
 inline constexpr int kOwn = 4;                 // of a thread: kOwn × kOwn results
 
 struct ProductSize {
@@ -16,7 +16,7 @@ struct ProductSize {
   std::int64_t parts = 1;  // of k
 };
 
-// Few blocks and long sums: so many parts that about kWanted blocks work, each with at least kLeast of k.
+// For few blocks and long sums: the number of parts, so that about kWanted blocks work, each on at least kLeast of k.
 inline std::int64_t parts_of_k(const ProductSize& size) {
   constexpr std::int64_t kWanted = 512, kLeast = 512;
   const std::int64_t tiles = divide_up(size.m, kTile) * divide_up(size.n, kTile) * size.groups;
@@ -27,7 +27,7 @@ inline std::int64_t parts_of_k(const ProductSize& size) {
 // T: float, or int for bytes. a(group, m, k), b(group, k, n), store(group, part, m, n, sum).
 template <typename T, typename A, typename B, typename Store>
 __global__ void product_kernel(ProductSize size, A a, B b, Store store) {
-  constexpr int kAcross = kTile / kOwn;  // threads a row of the tile
+  constexpr int kAcross = kTile / kOwn;  // threads per row of the tile
   static_assert(kAcross * kAcross == kThreads);
   __shared__ T left[kDepth][kTile + 1], right[kDepth][kTile + 1];
   const std::int64_t tiles_n = (size.n + kTile - 1) / kTile;
@@ -64,12 +64,12 @@ void product(const Args& args, const ProductSize& size, A a, B b, Store store) {
   launch(args, product_kernel<T, A, B, Store>, blocks(tiles, size.parts, size.groups), kThreads, size, a, b, store);
 }
 
-// Bytes of the parts of a product with more than one.
+// The bytes of the parts of a product that has more than one.
 inline std::size_t product_bytes(const ProductSize& size) {
   return size.parts < 2 ? 0 : sizeof(float) * static_cast<std::size_t>(size.parts * size.groups * size.m * size.n);
 }
 
-// Where a product by parts leaves its sums: out[group, m, n] of the only part, else parts[part, group, m, n].
+// The destination of the sums: out[group, m, n] if there is only one part, else parts[part, group, m, n].
 struct PartSums {
   float* to = nullptr;
   std::int64_t all = 0, plane = 0, width = 0;
@@ -91,14 +91,14 @@ inline void add_parts(const Args& args, const ProductSize& size, const float* pa
   });
 }
 
-// A product whose sums go to out[group, m, n], in parts if the size says so; `parts` has product_bytes(size).
+// A product whose sums go to out[group, m, n], in parts if the size says so. `parts` has product_bytes(size).
 template <typename A, typename B>
 void product_in_parts(const Args& args, const ProductSize& size, A a, B b, float* parts, float* out) {
   product<float>(args, size, a, b, part_sums(size, parts, out));
   add_parts(args, size, parts, out);
 }
 
-// Weights, stored as f32 or as activations are; in f32 they count rounded to those.
+// Weights stored as f32 or in the activations' type. In f32 they are rounded to that type when they are read.
 struct Weights {
   Reals stored;
   DType factor = DType::kF32;
@@ -110,7 +110,7 @@ inline Weights weights_in(const State& s, const Args& args) {
   return {reals_in(s, args, 1, s.g.w_type), s.g.x_type};
 }
 
-// A tensor that is wanted in another type than it is stored in: cast into the workspace before each product.
+// A tensor that is needed in another type than its own: it is cast into the workspace before each product.
 struct Recast {
   std::int64_t count = 0;
   DType from = DType::kF32, to = DType::kF32;
@@ -127,7 +127,7 @@ inline const void* recast_to(const Args& args, const Recast& recast, const void*
 
 // Epilogue of a forward pass: y[row, column] = act(sum · scales + bias).
 struct Epilogue {
-  const float *bias = nullptr, *scales = nullptr;  // by column; scales: of quantized weights
+  const float *bias = nullptr, *scales = nullptr;  // by column; scales: those of quantized weights
   float scale_x = 1.0f, scale_y = 1.0f;
   Activation activation = Activation::kNone;
   bool quantized = false, to_bytes = false;
@@ -156,7 +156,7 @@ inline Epilogue epilogue_of(const State& s, const Args& args) {
   return e;
 }
 
-// Epilogue that keeps gelu's pre-activation: pre = sum + bias, y = gelu(pre).
+// Epilogue that stores gelu's pre-activation: pre = sum + bias, y = gelu(pre).
 struct GeluBesidePre {
   const float* bias = nullptr;  // by column
   RealsOut pre, y;
@@ -170,7 +170,7 @@ inline GeluBesidePre gelu_beside_pre_of(const State& s, const Args& args) {
   return {f32_in(&s, args, 2), reals_out(s, args, 1, s.g.y_type), reals_out(s, args, 0, s.g.y_type)};
 }
 
-// Epilogue of the gradient of a linear layer's input that was gelu(pre): dx[i] = sum · gelu'(pre[i]).
+// Epilogue for the gradient of a linear layer whose input was gelu(pre): dx[i] = sum · gelu'(pre[i]).
 struct GeluGradient {
   RealsOut dx;
   Reals pre;
@@ -180,7 +180,7 @@ inline GeluGradient gelu_gradient_of(const State& s, const Args& args) {
   return {reals_out(s, args, 0, s.g.y_type), reals_in(s, args, 2, s.g.y_type)};
 }
 
-// The sums of each column of dy[rows, columns]: a layer's bias gradient. `parts` has column_bytes(rows, columns).
+// Sums each column of dy[rows, columns]: a layer's bias gradient. `parts` has column_bytes(rows, columns).
 void bias_gradient(const Args& args, std::int64_t rows, std::int64_t columns, Reals dy, Pair* parts, float* db);
 
 }  // namespace mlx::kernels::cuda

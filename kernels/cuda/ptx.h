@@ -1,6 +1,6 @@
-// What CUDA C++ has no name for: tensor cores (mma.sync), matrices from shared memory into their registers (ldmatrix),
-// and copies that do not pass through registers (cp.async), as the PTX ISA 9.0 has them in section 9.7, for compute
-// capability 8.0 and later. On the host kernels/cuda_emulation does the same.
+// Instructions that CUDA C++ has no name for, from section 9.7 of the PTX ISA 9.0, for compute capability 8.0 and
+// later: tensor cores (mma.sync), loading matrices from shared memory into their registers (ldmatrix), and copies that
+// bypass registers (cp.async). On the host kernels/cuda_emulation does the same.
 //
 // A warp holds a fragment together; `lane` is threadIdx.x % 32, g = lane / 4, t = lane % 4, and a register of 16-bit
 // elements holds two of them, the first in its lower half:
@@ -18,8 +18,8 @@
 
 #include "kernels/half.h"
 
-// Before a loop over registers of fixed counts, which must not be indexed by what is known only when it runs; and
-// before one that is seldom run and should not take registers from others.
+// MLX_UNROLL goes before a loop over registers with a fixed count, because registers cannot be indexed at run time. The
+// other goes before a loop that rarely runs and should not take registers from others.
 #ifdef __CUDACC__
 #define MLX_UNROLL _Pragma("unroll")
 #define MLX_NO_UNROLL _Pragma("unroll 1")
@@ -40,7 +40,7 @@ struct FragmentC {
   float c[4];
 };
 
-// As elements of which type registers count.
+// The type that elements in registers have.
 enum class MmaType { kBF16, kF16, kTF32 };
 
 #ifdef __CUDACC__
@@ -69,8 +69,8 @@ __device__ inline std::uint32_t shared_address(const void* shared) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
 }
 
-// Four matrices of 8 rows of 16 bytes: lane i gives the address of row i % 8 of matrix i / 8, 16-byte aligned. out[j]:
-// of matrix j the 32 bits 4t … of row g. Transposed: of 16-bit elements those in column g of rows 2t and 2t+1.
+// Four matrices of 8 rows of 16 bytes. Lane i passes the address of row i % 8 of matrix i / 8, 16-byte aligned. out[j]:
+// the 32 bits 4t … of row g of matrix j. Transposed: its 16-bit elements in column g of rows 2t and 2t+1.
 __device__ inline void load_matrices(std::uint32_t (&out)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
@@ -84,8 +84,8 @@ __device__ inline void load_matrices_transposed(std::uint32_t (&out)[4], const v
                : "memory");
 }
 
-// 16 bytes to shared memory, both addresses 16-byte aligned; where not `inside`, zeros, and `from` is any address of
-// global memory.
+// Copies 16 bytes to shared memory; both addresses are 16-byte aligned. If not `inside`, writes zeros, and `from` is
+// any address of global memory.
 __device__ inline void copy_async(void* shared, const void* from, bool inside) {
   const int bytes = inside ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(from), "r"(bytes)
@@ -94,20 +94,21 @@ __device__ inline void copy_async(void* shared, const void* from, bool inside) {
 __device__ inline void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-// Until no more than kPending groups of this thread's copies are under way; __syncthreads() shows them to the others.
+// Waits until at most kPending groups of this thread's copies are in progress. __syncthreads() makes them visible to
+// others.
 template <int kPending>
 __device__ inline void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-// An f32 as tf32, rounded to nearest, ties away from zero.
+// Rounds an f32 to tf32: to nearest, ties away from zero.
 __device__ inline std::uint32_t tf32_bits(float x) {
   std::uint32_t bits;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
   return bits;
 }
 
-// Two f32 as one register of elements of bf16 or f16, rounded to nearest even.
+// Packs two f32 into one register of bf16 or f16 elements, rounded to nearest even.
 template <MmaType kType>
 __device__ inline std::uint32_t pack_as(float low, float high) {
   static_assert(kType != MmaType::kTF32);
@@ -119,7 +120,7 @@ __device__ inline std::uint32_t pack_as(float low, float high) {
   return bits;
 }
 
-// 2^x with a relative error of about 2^-22; subnormal inputs and results count as 0.
+// 2^x with a relative error of about 2^-22. Subnormal inputs and results are treated as 0.
 __device__ inline float exp2_approximate(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

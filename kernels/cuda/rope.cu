@@ -1,5 +1,5 @@
-// Rotary positions (Su et al. 2021) of the queries and keys of qkv on CUDA, and their gradient, the rotation back. The
-// table of cosines and sines is copied to the device when a kernel is prepared.
+// Rotary positions (Su et al. 2021) of the queries and keys of qkv on CUDA, and their gradient, the inverse rotation.
+// The table of cosines and sines is copied to the device when a kernel is prepared.
 #include "kernels/cuda/cuda.h"
 #include "kernels/rope_table.h"
 
@@ -18,7 +18,7 @@ void run_rope(const void* state, const Args& args, int, int) {
       y[i] = x[i];
       return;
     }
-    if (in_head >= half) return;  // its partner turns it
+    if (in_head >= half) return;  // the thread of the first half rotates the pair
     const std::int64_t at = (first ? first[row / time] : 0) + row % time;
     const float* turns = table + (at >= 0 && at < positions ? at : 0) * size;
     const float a = x[i], b = x[i + half], cosine = turns[in_head], sine = turns[half + in_head];

@@ -1,25 +1,25 @@
 // Norms over the last dim on CUDA: layer norm (Ba, Kiros & Hinton 2016), RMS norm (Zhang & Sennrich 2019), of x or of
 // the sum of x and a residual, and their gradients.
 //
-// They are bound by memory, so that each element is read once and written once: a team, a warp or a block, holds a row
-// in registers, a tile of its elements, while it goes over it several times. Only rows wider than any tile are read
-// again. The backward pass takes the sums down the columns along: a block has a share of the rows that the number of
-// rows alone fixes, and leaves what its rows add to each column; a second launch adds the shares.
+// They are memory-bound, so each element is read once and written once: a team, which is a warp or a block, holds a row
+// in registers (a tile of its elements) and passes over it several times. Only rows wider than any tile are read again.
+// The backward pass also computes the sums down the columns. A block has a share of the rows, determined by the number
+// of rows alone, and stores the sums of its rows for each column; a second launch adds the shares.
 #include "kernels/cuda/pack.h"
 
 namespace mlx::kernels::cuda {
 namespace {
 
-// What one of kTeam threads holds of a row, or of as much of a wide one as the team holds: kHeld elements in vectors of
-// kVector, which are kTeam vectors apart. Where kVector is 4 the row's width is a multiple of it. `left`: how many
-// elements the row has from the tile's first on; what is beyond counts as zero.
+// The part of a row that one of kTeam threads holds: kHeld elements in vectors of kVector, which are kTeam vectors
+// apart. If kVector is 4 the row's width is a multiple of it. `left`: the number of elements in the row from the tile's
+// first on; elements beyond the row are zero.
 template <int kOfTeam, int kHeldEach, int kOfVector>
 struct Tile {
   static constexpr int kTeam = kOfTeam, kHeld = kHeldEach, kVector = kOfVector;
   static constexpr int kElements = kTeam * kHeld;
   float at[kHeld];
 
-  // body(h, i) for each vector of this thread: at[h …] are the tile's elements i ….
+  // Calls body(h, i) for each vector of this thread: at[h …] are the tile's elements i ….
   template <typename Body>
   static __device__ void each_vector(int left, Body body) {
     MLX_UNROLL for (int v = 0; v < kHeld / kVector; ++v) {
@@ -27,7 +27,7 @@ struct Tile {
       if (i < left) body(v * kVector, i);
     }
   }
-  // body(h, i) for each element.
+  // Calls body(h, i) for each element.
   template <typename Body>
   static __device__ void each(int left, Body body) {
     each_vector(left, [&](int h, int i) { MLX_UNROLL for (int e = 0; e < kVector; ++e) body(h + e, i + e); });
@@ -54,7 +54,7 @@ struct Tile {
   }
 };
 
-// body(first, left) for each tile of a row: one but for the widest rows, which blocks take.
+// Calls body(first, left) for each tile of a row. There is one tile, except for the widest rows, which blocks take.
 template <typename Tile, typename Body>
 __device__ void each_tile(std::int64_t width, Body body) {
   if constexpr (Tile::kTeam == kWarp) {
@@ -69,7 +69,7 @@ __device__ bool is_wide(std::int64_t width) {
   return Tile::kTeam > kWarp && width > Tile::kElements;
 }
 
-// Of the team's threads, in each of them; `shared` is for blocks.
+// The sum over the team's threads, in each of them. `shared` is for blocks.
 template <typename Tile>
 __device__ float team_sum(float value, float* shared) {
   if constexpr (Tile::kTeam == kWarp) return warp_sum(value);
@@ -79,14 +79,14 @@ __device__ float team_sum(float value, float* shared) {
 struct NormForward {
   std::int64_t rows, width;
   const float *x, *gamma, *beta;
-  Reals residual;  // null for none, and sum with it
+  Reals residual;  // null if there is none; then sum is null too
   float* sum;
   RealsOut y;
-  float *means, *rstds;  // null if they are not wanted
+  float *means, *rstds;  // null if not wanted
   float epsilon;
 };
 
-// The tile to normalise; with a residual it is the sum, which is stored.
+// The tile to normalise. With a residual it is the sum, which is also stored.
 template <typename Tile>
 __device__ Tile first_of(const NormForward& n, std::int64_t first, int left) {
   Tile x;
@@ -158,14 +158,14 @@ struct NormBackward {
   float* dbeta_parts;
 };
 
-// What the rows of a thread's team add to the columns that the thread holds.
+// The sums of the rows of a thread's team, for the columns that the thread holds.
 template <bool kCentred, typename Tile>
 struct ColumnSums {
   float dgamma[Tile::kHeld] = {};
   float dbeta[kCentred ? Tile::kHeld : 1] = {};
 };
 
-// A block's sums down the columns, its teams' added in their order.
+// Stores a block's sums down the columns, its teams' sums added in order.
 template <bool kCentred, typename Tile>
 __device__ void store_columns(const NormBackward& n, const ColumnSums<kCentred, Tile>& own) {
   float* dgamma = n.dgamma_parts + blockIdx.x * n.width;
@@ -193,8 +193,8 @@ __device__ void store_columns(const NormBackward& n, const ColumnSums<kCentred, 
   }
 }
 
-// With normal the row normalised and g = dy·gamma: dx = rstd (g - normal mean(g normal)), for layer norm also
-// - rstd mean(g). To the sums down the columns a row adds dy·normal and dy.
+// With n the normalised row and g = dy·gamma: dx = rstd (g - n mean(g n)), for layer norm also - rstd mean(g). A row
+// adds dy·n and dy to the sums down the columns.
 template <bool kCentred, typename Tile>
 __global__ void __launch_bounds__(kThreads, 1) norm_backward_kernel(NormBackward n) {
   __shared__ float shared[kThreads / kWarp];
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kThreads, 1) norm_backward_kernel(NormBackward
   float* dgamma = n.dgamma_parts + blockIdx.x * n.width;
   float* dbeta = n.dbeta_parts + blockIdx.x * n.width;
   ColumnSums<kCentred, Tile> columns;
-  // No registers last for the columns of wide rows: each thread adds to its own in memory.
+  // Registers cannot hold the columns of wide rows, so each thread adds to its own columns in memory.
   if (wide)
     for (std::int64_t i = threadIdx.x; i < n.width; i += kThreads) {
       dgamma[i] = 0.0f;
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(kThreads, 1) norm_backward_kernel(NormBackward
         if (n.dsum != nullptr) dsum = *reinterpret_cast<const Vector*>(n.dsum + row + first + i);
         MLX_UNROLL for (int e = 0; e < Tile::kVector; ++e) {
           dx.at[e] = rstd * (dy.at[h + e] * gamma.at[e] - plain - x.at[h + e] * weighted);
-          // Rounded before the addition, as in a separate addition.
+          // Rounded before the addition, as if dsum were added by a separate operation.
           if (n.dsum != nullptr) dx.at[e] = __fadd_rn(dx.at[e], dsum.at[e]);
         }
         *reinterpret_cast<Vector*>(n.dx + row + first + i) = dx;
@@ -256,12 +256,12 @@ __global__ void __launch_bounds__(kThreads, 1) norm_backward_kernel(NormBackward
   if (!wide) store_columns<kCentred, Tile>(n, columns);
 }
 
-// How many shares of the rows there are, of about eight rows or more.
+// The number of shares of the rows, of about eight rows or more each.
 constexpr std::int64_t parts_of_rows(std::int64_t rows) {
   return std::clamp<std::int64_t>(divide_up(rows, 8), 1, 512);
 }
 
-// out[i] = the sum of [parts, width] down column i: a block takes kColumns of them, each of kLanes threads every
+// out[i] = the sum of [parts, width] down column i. A block takes kColumns columns; each of kLanes threads takes every
 // kLanes-th part.
 constexpr int kColumns = 8, kLanes = kThreads / kColumns;
 __global__ void add_parts_kernel(std::int64_t parts, std::int64_t width, const float* from, float* out) {
@@ -277,7 +277,7 @@ __global__ void add_parts_kernel(std::int64_t parts, std::int64_t width, const f
   out[column] = static_cast<float>(sum);
 }
 
-// launch_as(tile) with the kind of tile for rows of such a width.
+// Calls launch_as(tile) with the kind of tile for rows of this width.
 template <typename Launch>
 void with_tile(std::int64_t width, Launch launch_as) {
   if (width % 4 != 0) return width <= 512 ? launch_as(Tile<kWarp, 16, 1>{}) : launch_as(Tile<kThreads, 16, 1>{});
@@ -294,7 +294,7 @@ template <bool kCentred>
 void run_norm(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
   constexpr int kResidual = kCentred ? 3 : 2,
-                kRstd = kCentred ? 2 : 1;  // the sum is the output of the residual's number
+                kRstd = kCentred ? 2 : 1;  // the output `sum` has the residual's index
   NormForward n{};
   n.rows = s.g.rows, n.width = s.g.width;
   n.x = f32_in(&s, args, 0), n.gamma = f32_in(&s, args, 1), n.beta = kCentred ? f32_in(&s, args, 2) : nullptr;

@@ -1,5 +1,5 @@
-// Losses against targets of the same shape on CUDA, with their gradients: sigmoid cross-entropy, squared error and
-// Huber (op_list.h).
+// Losses with targets of the same shape on CUDA, and their gradients: sigmoid cross-entropy, squared error and Huber
+// (op_list.h).
 #include "kernels/cuda/cuda.h"
 
 namespace mlx::kernels::cuda {
@@ -8,7 +8,7 @@ struct LossOfElement {
   float loss, gradient;  // of the sum of the losses
 };
 
-// Sigmoid and logarithm taken together, so that nothing overflows.
+// Sigmoid and logarithm are combined, so that nothing overflows.
 __device__ inline LossOfElement binary(float x, float target, float smoothing) {
   const float t = target * (1.0f - smoothing) + 0.5f * smoothing;
   const float e = expf(-fabsf(x));

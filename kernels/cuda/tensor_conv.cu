@@ -1,5 +1,5 @@
-// Convolutions on tensor cores, of channels that are whole chunks of 16 bytes in each group (tensor_product.h), as
-// implicit products on NHWC images, and their gradients (op_list.h, kConv2d…). What is left to conv.cu has few
+// Convolutions on tensor cores and their gradients, as implicit products on NHWC images (op_list.h, kConv2d…). The
+// channels of each group must be whole chunks of 16 bytes (tensor_product.h). conv.cu takes convolutions with few
 // channels.
 #include "kernels/cuda/index.h"
 #include "kernels/cuda/tensor_product.h"

@@ -1,5 +1,5 @@
-// Linear layers on tensor cores, of widths that are whole chunks of 16 bytes (tensor_product.h): y = act(x wᵀ + b) and
-// its gradients (op_list.h, kLinear…). What is left to linear.cu is narrow.
+// Linear layers on tensor cores: y = act(x wᵀ + b) and its gradients (op_list.h, kLinear…). Widths must be whole chunks
+// of 16 bytes (tensor_product.h). linear.cu takes narrow layers.
 #include "kernels/cuda/tensor_product.h"
 
 namespace mlx::kernels::cuda {

@@ -1,10 +1,10 @@
 // The product of two matrices on tensor cores, C[m,n] = sum over k of a(m,k) · b(k,n) in f32, for linear layers and
-// implicit convolutions: tiles go through shared memory by asynchronous copies, kStages of them under way at once, and
-// a warp multiplies its part with mma.sync (ptx.h). Factors are bf16, f16, or f32 that count as tf32.
+// implicit convolutions. Tiles go through shared memory by asynchronous copies, kStages of them in progress at once,
+// and each warp multiplies its part with mma.sync (ptx.h). Factors are bf16, f16, or f32 read as tf32.
 //
-// An operand tells where 16 bytes of it lie that belong together: along k (a row of a, a column of b), or across it
-// (neighbouring rows of a, columns of b). Sums run over k in order, 16 (tf32: 8) at a time within the tensor core; long
-// sums of few results are cut into parts, added in order (product.h).
+// An operand gives the addresses of 16-byte chunks of it, either along k (a row of a, a column of b) or across k
+// (neighbouring rows of a, columns of b). Sums run over k in order, 16 (tf32: 8) at a time within the tensor core. Long
+// sums with few results are cut into parts, which are added in order (product.h).
 #pragma once
 
 #include "kernels/cuda/product.h"
@@ -13,19 +13,19 @@
 namespace mlx::kernels::cuda {
 
 inline constexpr int kStages = 4;
-inline constexpr int kDepthBytes = 64;  // of k in a tile: two steps of mma
+inline constexpr int kDepthBytes = 64;  // of k in a tile: two mma steps
 inline constexpr int kChunk = 16;       // bytes
 
-// What a warp of the eight computes: kWarpM × kWarpN of a tile of kTileM × kTileN.
+// Each of the eight warps computes kWarpM × kWarpN of a tile of kTileM × kTileN.
 inline constexpr int kTileM = 128, kTileN = 64, kWarpsM = 4, kWarpM = kTileM / kWarpsM,
                      kWarpN = kTileN / (kThreads / kWarp / kWarpsM);
 
 template <MmaType kType>
 inline constexpr int kElementBytes = kType == MmaType::kTF32 ? 4 : 2;
 
-// One operand's tile of a stage in shared memory: kWidth rows (of b: columns) by kDepthBytes of k. Lines lie a multiple
-// of 16 bytes apart, but not of 32 (of tf32 across k: 32, not 64), so that what a warp reads at once lies in different
-// banks.
+// One operand's tile of a stage in shared memory: kWidth rows (for b: columns) by kDepthBytes of k. The distance of
+// lines is a multiple of 16 bytes but not of 32 (for tf32 across k: of 32 but not 64), so that what a warp reads at
+// once is in different banks.
 template <MmaType kType, bool kAlongK, int kWidth>
 struct ProductTile {
   static constexpr int kSize = kElementBytes<kType>, kEach = kChunk / kSize;  // elements of a chunk
@@ -34,10 +34,11 @@ struct ProductTile {
   static constexpr int kLineChunks = kAlongK ? kDepthBytes / kChunk : kWidth / kEach;
   static constexpr int kPitch = kLineChunks * kChunk + (!kAlongK && kSize == 4 ? 32 : 16);
   static constexpr int kBytes = kLines * kPitch;
-  static constexpr int kCopies = kLines * kLineChunks / kThreads;  // of a thread
+  static constexpr int kCopies = kLines * kLineChunks / kThreads;  // per thread
   static_assert(kCopies * kThreads == kLines * kLineChunks);
 
-  // Asks for the tile at (first, from) of [outer, k]; at(outer, k) gives the chunk's address or null for zeros.
+  // Starts copying the tile at (first, from) of [outer, k]. at(outer, k) returns the chunk's address, or null for
+  // zeros.
   template <typename At>
   static __device__ void load(unsigned char* tile, int first, int from, const void* any, At at) {
     MLX_UNROLL
@@ -50,8 +51,8 @@ struct ProductTile {
     }
   }
 
-  // What mma takes of 16 outer elements from `outer` on and of step `step` of k, in the registers of two 8 × 8
-  // matrices each for the lower and the upper half of k: out[2 · upper + (outer elements 8 … 15)].
+  // Reads the registers that mma takes for 16 outer elements from `outer` on, in step `step` of k: two 8 × 8 matrices
+  // each for the lower and the upper half of k. out[2 · upper + (outer elements 8 … 15)].
   static __device__ void read(std::uint32_t (&out)[4], const unsigned char* tile, int outer, int step) {
     const int lane = threadIdx.x % kWarp;
     if constexpr (kAlongK) {
@@ -73,7 +74,7 @@ struct ProductTile {
   }
 };
 
-// A warp's part of C's tile.
+// A warp's part of a tile of C.
 struct WarpSums {
   FragmentC c[kWarpM / 16][kWarpN / 8];
 };
@@ -105,9 +106,9 @@ struct BlockTile {
   int top, side, m_count, n_count, group, part;
 };
 
-// store(group, part, m, n, sum, store.beside(group, m, n)) of the block's sums. They go through shared memory, so that
-// a warp reads and writes what lies side by side, and so that reads need not wait for writes that may be to the same
-// place: kTogether are under way at once.
+// Calls store(group, part, m, n, sum, store.beside(group, m, n)) for the block's sums. They go through shared memory,
+// so that a warp reads and writes adjacent elements. kTogether reads are in progress at once, so that they need not
+// wait for writes that may alias them.
 inline constexpr int kSumPitch = kTileN + 8;
 template <typename Store>
 __device__ inline void store_beside(const WarpSums& sums, unsigned char* memory, const BlockTile& tile, Store store) {
@@ -115,7 +116,7 @@ __device__ inline void store_beside(const WarpSums& sums, unsigned char* memory,
   auto* all = reinterpret_cast<float*>(memory);
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const int row = warp % kWarpsM * kWarpM + lane / 4, column = warp / kWarpsM * kWarpN + lane % 4 * 2;
-  __syncthreads();  // all are done with the stages
+  __syncthreads();  // all warps are done with the stages
   MLX_UNROLL
   for (int i = 0; i < kWarpM / 16; ++i) MLX_UNROLL
   for (int j = 0; j < kWarpN / 8; ++j) MLX_UNROLL
@@ -143,8 +144,8 @@ __device__ inline void store_beside(const WarpSums& sums, unsigned char* memory,
   }
 }
 
-// a(group, m, k) and b(group, n, k): the address of the chunk that begins there, or null for zeros; `any` is an address
-// that may be read. store(group, part, m, n, sum), or what store_beside takes.
+// a(group, m, k) and b(group, n, k) return the address of the chunk that begins there, or null for zeros. `any` is an
+// address that may be read. store(group, part, m, n, sum), or what store_beside takes.
 template <MmaType kType, bool kAlongA, bool kAlongB, typename A, typename B, typename Store>
 __global__ void __launch_bounds__(kThreads)
     tensor_product_kernel(ProductSize size, const void* any, A a, B b, Store store) {
@@ -167,7 +168,7 @@ __global__ void __launch_bounds__(kThreads)
       Right::load(stage + Left::kBytes, side, tile * kDeep, any,
                   [&](int n, int k) { return n < n_count && k < k_count ? b(group, n, k) : nullptr; });
     }
-    commit_copies();  // a group for each tile, even an absent one, so that waiting counts tiles
+    commit_copies();  // one group per tile, even an absent one, so that waiting counts tiles
   };
   WarpSums sums{};
   MLX_UNROLL
@@ -194,7 +195,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// How a product of this type is cut, for weights' gradients with few results.
+// The number of parts of k for a product of this type, for weight gradients with few results.
 template <MmaType kType>
 std::int64_t tensor_parts_of_k(const ProductSize& size) {
   constexpr std::int64_t kWanted = 512, kLeastTiles = 8;
@@ -220,7 +221,7 @@ void tensor_product(const Args& args, const ProductSize& size, const void* any, 
               blocks(tiles, size.parts, size.groups), kThreads, size, any, a, b, store);
 }
 
-// Factors as they lie in memory; nothing but their addresses is used.
+// The type that factors are addressed as; only their addresses are used.
 template <MmaType kType>
 using FactorOf = std::conditional_t<kType == MmaType::kTF32, float, std::uint16_t>;
 
@@ -229,8 +230,8 @@ bool whole_chunks(std::int64_t elements) {
   return elements % (kChunk / kElementBytes<kType>) == 0;
 }
 
-// Weights as factors: as they are stored if that is the type of the activations, else a copy in the workspace.
-// `count`: of all elements.
+// Weights as factors: as stored if they have the activations' type, else copied to the workspace. `count`: the number
+// of elements.
 inline Recast recast_weights(const Geometry& g, std::int64_t count) {
   return {count, g.w_type, g.x_type};
 }
@@ -240,7 +241,7 @@ const FactorOf<kType>* weight_factors(const State& s, const Args& args, std::int
   return static_cast<const FactorOf<kType>*>(w);
 }
 
-// body<type>() for the type in which tensor cores read the problem's factors; false if they do not support it.
+// Calls body<type>() with the type in which tensor cores read the problem's factors. False if they do not support it.
 template <typename Body>
 bool with_mma_type(const Problem& problem, Body body) {
   if (problem.input_count < 1) return false;

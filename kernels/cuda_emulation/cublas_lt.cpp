@@ -1,6 +1,6 @@
-// An emulated libcublasLt (libraries.h): column-major products of f32, bf16 and f16 with their epilogues. Of what the
-// real one may decline it declines products of vectors (k = 1) and the bias gradient in f32, so that what comes in
-// their place is tested. Where it may add parts of a sum in place it does so in another order each time.
+// An emulated libcublasLt (libraries.h): column-major products of f32, bf16 and f16 with their epilogues. To test the
+// fallbacks, it declines two things that the real library may decline: products of vectors (k = 1) and the bias
+// gradient in f32. If parts of a sum may be added in place, it adds them in another order each time.
 #include "kernels/cuda/cublas_lt.h"
 
 #include <atomic>
@@ -35,7 +35,7 @@ struct Preference {
   std::uint32_t schemes = 7, alignment[4] = {256, 256, 256, 256};
 };
 
-// What is multiplied: checked, and without the descriptors.
+// A checked product, without descriptors.
 struct Multiplied {
   std::int64_t m, n, k, lda, ldb, ldd;
   bool transpose_a : 1, transpose_b : 1, tf32 : 1;
@@ -43,7 +43,7 @@ struct Multiplied {
   std::uint32_t epilogue;
 };
 
-// What stands in an Algorithm: how, and the problem that it is for.
+// The contents of an Algorithm: the method, and the problem that it is for.
 struct Chosen {
   Multiplied problem;
   std::uint32_t alignment;
@@ -161,8 +161,8 @@ kernels::DType dtype_of(int type) {
   return type == kReal16B ? DType::kBF16 : type == kReal16 ? DType::kF16 : DType::kF32;
 }
 
-// The matrix beside D of an epilogue of GELU: cuBLAS Library User Guide, cublasLtMatmulDescAttributes_t. mlx has it as
-// dense as D, and of half precision.
+// The matrix beside D of a GELU epilogue: cuBLAS Library User Guide, cublasLtMatmulDescAttributes_t. mlx's is as dense
+// as D, and in half precision.
 int check_matrix(const Operation& o, const Layout& d) {
   if (!o.matrix || !multiple_of(o.matrix, 16)) return kInvalidValue;
   if (o.matrix_leading % 8 != 0 || o.matrix_leading < static_cast<std::int64_t>(d.rows)) return kInvalidValue;
@@ -170,8 +170,8 @@ int check_matrix(const Operation& o, const Layout& d) {
   return like_d && d.type != kReal32 ? kSuccess : kNotSupported;
 }
 
-// Which combinations there are: cuBLAS Library User Guide, cublasLtMatmul, the table of types; the vector of an
-// epilogue is of D's type.
+// The supported combinations: cuBLAS Library User Guide, cublasLtMatmul, the table of types. An epilogue's vector has
+// D's type.
 int check(const Operation& o, const Layout& a, const Layout& b, const Layout& c, const Layout& d, Multiplied& out) {
   if (o.transpose_a < 0 || o.transpose_a > 1 || o.transpose_b < 0 || o.transpose_b > 1) return kInvalidValue;
   const bool ta = o.transpose_a == kTranspose, tb = o.transpose_b == kTranspose;
@@ -234,7 +234,7 @@ int heuristic(void* handle, void* operation, void* a, void* b, void* c, void* d,
   return kSuccess;
 }
 
-// op(matrix) with its rows, or its columns, one behind another.
+// The rows, or the columns, of op(matrix), one after another.
 std::vector<float> gather(const void* data, const Multiplied& p, std::int64_t leading, bool along_columns,
                           std::int64_t lines, std::int64_t k) {
   std::vector<float> out(static_cast<std::size_t>(lines * k));
@@ -246,7 +246,7 @@ std::vector<float> gather(const void* data, const Multiplied& p, std::int64_t le
   return out;
 }
 
-// What an epilogue reads and writes beside D.
+// What an epilogue reads and writes besides D.
 struct Beside {
   void *vector, *matrix;
 };

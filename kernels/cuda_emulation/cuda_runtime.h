@@ -1,12 +1,12 @@
-// The part of CUDA that kernels/cuda uses, on the host: its sources are compiled as C++ against this header and run
-// thread by thread, so that tests check what kernels compute, and sanitizers what they touch, without a GPU. Never
-// installed, and slow.
+// The part of CUDA that kernels/cuda uses, on the host. The CUDA sources are compiled as C++ against this header and
+// run thread by thread. So tests check what kernels compute, and sanitizers check what they access, without a GPU.
+// Slow, and never installed.
 //
-// What a stream is asked for happens when someone waits for it (streams.cpp). A launch runs block after block, in the
-// waiting thread, while others wait. A thread of a block is a fiber, which runs until it waits for the others of its
-// block or warp, and a warp runs as far ahead as it can; every second block runs backwards, so that a missing
-// __syncthreads() changes results. Blocks are one-dimensional. Device memory is the host's. Tensor cores and
-// asynchronous copies are in ptx.h here.
+// A stream's work is done when somebody waits for it (streams.cpp). A launch runs block after block in the waiting
+// thread, while others wait. A thread of a block is a fiber; it runs until it waits for the others of its block or
+// warp. A warp runs as far ahead as it can, and every second block runs backwards, so that a missing __syncthreads()
+// changes results. Blocks are one-dimensional. Device memory is the host's. Tensor cores and asynchronous copies are in
+// this folder's ptx.h.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,7 @@
 #define __host__
 #define __launch_bounds__(...)
 #define __grid_constant__
-#define __shared__ static  // one grid runs at a time, and one block of it
+#define __shared__ static  // one grid runs at a time, and one of its blocks
 
 struct dim3 {
   unsigned x, y, z;
@@ -33,9 +33,9 @@ namespace mlx::emulation {
 
 void run_grid(dim3 grid, unsigned threads, std::size_t shared_bytes, const std::function<void()>& thread);
 void wait_for_block();
-bool any_of_block(bool vote);  // whether any thread of the block says so; waits for all
+bool any_of_block(bool vote);  // true if any thread of the block votes true; waits for all
 
-// What each lane of this thread's warp gave to the same call; all lanes that still run take part. Valid until the
+// What each lane of this thread's warp passed to the same call; all lanes that still run take part. Valid until the
 // second call after this one.
 inline constexpr std::size_t kMostGiven = 32;  // bytes
 struct Given {
@@ -52,13 +52,13 @@ T exchange(T value, unsigned lane) {
   return value;
 }
 
-// The block's dynamic shared memory, of as many bytes as it was launched with; its contents are undefined.
+// The block's dynamic shared memory, of the size that it was launched with. Its contents are undefined.
 void* block_memory();
 
-// Asynchronous copies of this thread: none has happened before it is waited for.
-void copy_later(void* to, const void* from, std::size_t bytes, std::size_t zeros);  // `zeros` behind the bytes
-void commit_copies();                   // those since the last call are a group
-void wait_copies(std::size_t pending);  // until no more than so many groups are left
+// Asynchronous copies of this thread. A copy happens only when it is waited for.
+void copy_later(void* to, const void* from, std::size_t bytes, std::size_t zeros);  // then `zeros` zero bytes
+void commit_copies();                   // makes the copies since the last call a group
+void wait_copies(std::size_t pending);  // until at most `pending` groups are left
 
 }  // namespace mlx::emulation
 
@@ -93,7 +93,7 @@ inline int __syncthreads_or(int vote) {
 inline int __ffs(int bits) {
   return __builtin_ffs(bits);
 }
-// Rounded by itself, whatever the compiler makes of multiply-adds: no inlining, nothing to contract.
+// Rounds separately: not inlined, so that the compiler cannot contract it into a multiply-add.
 [[gnu::noinline]] inline float __fmul_rn(float a, float b) {
   return a * b;
 }

@@ -1,6 +1,6 @@
-// An emulated libcudnn (libraries.h): 2-D convolutions of NHWC images in f32 and bf16 and their gradients. Of what the
-// real one may decline it declines windows of more than 7 × 7, and those of 5 × 5 only when they are run, so that what
-// comes in their place is tested. Without kFmaMath f32 is multiplied as tf32.
+// An emulated libcudnn (libraries.h): 2-D convolutions of NHWC images in f32 and bf16, and their gradients. To test the
+// fallbacks, it declines two things that the real library may decline: windows larger than 7 × 7, and windows of 5 × 5,
+// the latter only when they are run. Without kFmaMath it multiplies f32 as tf32.
 #include "kernels/cuda/cudnn.h"
 
 #include <utility>
@@ -20,14 +20,14 @@ constexpr int kNotInitialized = 1001, kBadParam = 2000, kNullPointer = 2002, kMi
 struct Context {
   cudaStream_t stream = nullptr;
 };
-struct Tensor {  // also a filter: n outputs of c channels
+struct Tensor {  // also a filter: n outputs with c channels each
   int type = -1, n = 0, c = 0, h = 0, w = 0;
 };
 struct Shape {
   int pad_h = 0, pad_w = 0, stride_h = 0, stride_w = 0, groups = 1, math = 0, compute = -1;
 };
 
-// A convolution that was checked, without the descriptors.
+// A checked convolution, without descriptors.
 struct Convolved {
   Tensor x, w, y;
   Shape shape;
@@ -109,7 +109,7 @@ int windows(int size, int pad, int kernel, int stride) {
   return (size + 2 * pad - kernel) / stride + 1;
 }
 
-// Which combinations there are: cuDNN API reference, cudnnConvolutionForward and its gradients, the tables of
+// The supported combinations: cuDNN API reference, cudnnConvolutionForward and its gradients, the tables of
 // configurations FLOAT and PSEUDO_BFLOAT16: all tensors of one type, computed in f32.
 int check(void* handle, void* x_desc, void* w_desc, void* y_desc, void* convolution, Convolved& out) {
   if (!handle || !x_desc || !w_desc || !y_desc || !convolution) return kNullPointer;
@@ -158,7 +158,7 @@ kernels::DType dtype_of(const Tensor& tensor) {
   return tensor.type == kBFloat16 ? DType::kBF16 : tensor.type == kHalf ? DType::kF16 : DType::kF32;
 }
 
-// What is multiplied, in f32.
+// The factors, in f32.
 std::vector<float> factors(const Convolved& c, const Tensor& tensor, const void* data) {
   std::vector<float> out(elements(tensor));
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -179,7 +179,8 @@ std::size_t at(const Tensor& t, int n, int h, int w, int c) {
   return index;
 }
 
-// body(x, w, y): the index of a pixel of x, of the weight that it meets and of the pixel of y that they count for.
+// Calls body(x, w, y) with the index of a pixel of x, of the weight that it is multiplied by, and of the pixel of y
+// that the product is added to.
 template <typename Body>
 void each_tap(const Convolved& c, Body body) {
   const auto& [x, w, y, shape] = c;
@@ -211,7 +212,7 @@ struct Call {
 };
 using Values = std::vector<float>;
 
-// Launches compute(values of a, of b, sums) with the sums in `result`, where all is as it was planned.
+// Launches compute(values of a, values of b, sums), with the sums in `result`, if everything is as planned.
 template <typename Compute>
 int launched(const Call& call, const Convolved& c, const Operand& a, const Operand& b, const Tensor& result_is,
              void* result, Compute compute) {

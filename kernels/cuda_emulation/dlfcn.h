@@ -1,4 +1,4 @@
-// The part of dlfcn.h that kernels/cuda uses, for a machine that has emulated libraries and no others (libraries.cpp).
+// The part of dlfcn.h that kernels/cuda uses, for a machine that has only the emulated libraries (libraries.cpp).
 #pragma once
 
 inline constexpr int RTLD_NOW = 2, RTLD_LOCAL = 0;

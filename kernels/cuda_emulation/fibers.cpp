@@ -1,4 +1,4 @@
-// Blocks of threads as fibers of one thread of the host (cuda_runtime.h here).
+// Blocks of threads, as fibers of one host thread (cuda_runtime.h in this folder).
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,7 +11,8 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// Saves the callee's registers and the stack pointer at *from, and goes on where `to` was saved (System V ABI, x86-64).
+// Saves the callee-saved registers and the stack pointer in *from, and continues where `to` was saved (System V ABI,
+// x86-64).
 extern "C" void mlx_switch_stack(void** from, void* to);
 __asm__(R"(
 .text
@@ -55,14 +56,14 @@ enum class Waits { kNot, kForWarp, kForBlock, kDone };
 
 struct Fiber {
   std::unique_ptr<char[]> stack{new char[kStack]};
-  void* at = nullptr;  // its stack pointer while it does not run
+  void* at = nullptr;  // its stack pointer while it is not running
   void* shadow = nullptr;
   Waits waits = Waits::kNot;
   bool vote = false;
   unsigned exchanges = 0;
-  // To exchanges of even and odd numbers: a lane is at most one ahead of another.
+  // For exchanges with even and odd numbers: a lane is at most one exchange ahead of another.
   alignas(16) unsigned char given[2][kMostGiven] = {};
-  std::vector<std::vector<Copy>> copies;  // by group, the last not yet committed
+  std::vector<std::vector<Copy>> copies;  // by group; the last one is not yet committed
 };
 
 struct Block {
@@ -73,12 +74,12 @@ struct Block {
   void* shadow = nullptr;
   const void* bottom = nullptr;  // of the scheduler's stack
   std::size_t size = 0;
-  std::unique_ptr<unsigned char[]> memory;  // shared, dynamic: its own allocation, so that ASan sees its ends
+  std::unique_ptr<unsigned char[]> memory;  // dynamic shared memory: a separate allocation, so that ASan knows its ends
 };
 
 Block block;
 
-// Tells ASan on which stack it finds itself.
+// Tells ASan which stack is in use.
 void leave_for([[maybe_unused]] void** shadow, [[maybe_unused]] const void* bottom, [[maybe_unused]] std::size_t size) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(shadow, bottom, size);
@@ -102,10 +103,10 @@ void first_of_fiber() {
   arrived(nullptr, &block.bottom, &block.size);
   (*block.thread)();
   to_scheduler(Waits::kDone);
-  std::abort();  // what is done is never gone on with
+  std::abort();  // a finished fiber is never resumed
 }
 
-// A stack on which mlx_switch_stack returns into first_of_fiber, aligned as a call leaves it.
+// Prepares a stack on which mlx_switch_stack returns into first_of_fiber, aligned as after a call.
 void prepare(Fiber& fiber) {
   auto top = reinterpret_cast<std::uintptr_t>(fiber.stack.get() + kStack) / 16 * 16;
   auto* slots = reinterpret_cast<void**>(top) - 2;
@@ -128,7 +129,7 @@ void go_on(unsigned index) {
   arrived(block.shadow, nullptr, nullptr);
 }
 
-// Those of [begin, end) that still run go on where all of them wait for `what`.
+// Resumes the running fibers of [begin, end) if all of them wait for `what`.
 bool release(unsigned begin, unsigned end, Waits what) {
   bool any = false;
   for (unsigned i = begin; i < end; ++i) {
@@ -141,7 +142,7 @@ bool release(unsigned begin, unsigned end, Waits what) {
   return any;
 }
 
-// Until all of a warp wait for the block, or are done.
+// Runs a warp until all of its fibers wait for the block, or are done.
 void run_warp(unsigned begin, unsigned end, bool backwards) {
   do {
     for (unsigned i = begin; i < end; ++i) {
@@ -151,7 +152,7 @@ void run_warp(unsigned begin, unsigned end, bool backwards) {
   } while (release(begin, end, Waits::kForWarp));
 }
 
-// A warp runs as far ahead of the others as barriers let it.
+// Lets each warp run as far ahead of the others as barriers allow.
 void run_block(unsigned threads, bool backwards) {
   if (block.fibers.size() < threads) block.fibers.resize(threads);
   for (unsigned i = 0; i < threads; ++i) prepare(block.fibers[i]);
@@ -174,7 +175,7 @@ void run_block(unsigned threads, bool backwards) {
 void run_grid(dim3 grid, unsigned threads, std::size_t shared_bytes, const std::function<void()>& thread) {
   block.thread = &thread;
   block.memory.reset(new unsigned char[shared_bytes]);
-  std::memset(block.memory.get(), 0xff, shared_bytes);  // NaN, whatever the elements
+  std::memset(block.memory.get(), 0xff, shared_bytes);  // NaN, whatever the element type
   gridDim = grid;
   blockDim = dim3(threads);
   for (unsigned z = 0; z < grid.z; ++z)

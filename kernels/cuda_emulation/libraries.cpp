@@ -1,5 +1,5 @@
-// Which libraries the emulated machine has (libraries.h). For tests MLX_EMULATED_GPU_LIBRARIES lists their paths, one
-// space between, nothing for none.
+// The libraries of the emulated machine (libraries.h). For tests MLX_EMULATED_GPU_LIBRARIES lists their paths,
+// separated by spaces; empty for none.
 #include "kernels/cuda_emulation/libraries.h"
 
 #include <cstdlib>

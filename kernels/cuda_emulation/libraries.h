@@ -1,6 +1,6 @@
-// Emulated cuBLASLt and cuDNN: the functions that kernels/cuda uses, on the host's memory. They are strict: what the
-// real ones document as invalid or not supported is refused, and so is whatever mlx has no reason to ask for. What they
-// launch is launched as kernels are, so that it is captured and replayed with them.
+// Emulated cuBLASLt and cuDNN: the functions that kernels/cuda uses, on the host's memory. They are strict: they refuse
+// what the real libraries document as invalid or not supported, and also calls that mlx has no reason to make. Their
+// work is launched like kernels, so it is captured and replayed with them.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ struct Function {
 std::span<const Function> cublas_lt_functions();
 std::span<const Function> cudnn_functions();
 
-// A row of those lists; the function has the type that Api declares.
+// An entry of those lists; the function has the type that Api declares.
 template <typename Api, typename Result, typename... Arguments>
 Function exported(const char* name, Result (*Api::*)(Arguments...), Result (*function)(Arguments...)) {
   return {name, reinterpret_cast<void*>(function)};
 }
 
-// Whether a test wants this function of a library to fail: MLX_EMULATED_GPU_LIBRARY_FAILS is its name.
+// True if a test wants this library function to fail, by its name in MLX_EMULATED_GPU_LIBRARY_FAILS.
 bool wanted_to_fail(const char* name);
 
 // Runs `work` when its turn comes on the stream.
@@ -55,7 +55,7 @@ inline void store(void* data, kernels::DType type, std::int64_t i, float value) 
   else
     static_cast<float*>(data)[i] = value;
 }
-// As tensor cores take an f32: without its lower bits.
+// An f32 as tensor cores read it: without its lower bits.
 inline float cut_to_tf32(float x) {
   return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, x) & 0xffffe000u);
 }

@@ -1,5 +1,6 @@
-// kernels/cuda/ptx.h on the host: fragments are put together from all lanes of a warp and multiplied in order of k, in
-// f32; copies happen when they are waited for, so that one that is not gives wrong results. Included by it alone.
+// kernels/cuda/ptx.h on the host. Fragments are assembled from all lanes of a warp and multiplied in order of k, in
+// f32. Copies happen when they are waited for, so that a missing wait gives wrong results. Included only by
+// kernels/cuda/ptx.h.
 #pragma once
 
 #include <bit>
@@ -21,7 +22,7 @@ float element_of(std::uint32_t bits, unsigned i) {
 
 template <MmaType kType>
 void mma(FragmentC& c, const FragmentA& a, const FragmentB& b) {
-  constexpr unsigned kEach = kType == MmaType::kTF32 ? 1 : 2;  // elements of a register
+  constexpr unsigned kEach = kType == MmaType::kTF32 ? 1 : 2;  // elements per register
   const unsigned lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   struct Both {
     FragmentA a;
@@ -84,7 +85,7 @@ std::uint32_t pack_as(float low, float high) {
 
 inline float exp2_approximate(float x) {
   const float y = std::exp2(x);
-  return y < 0x1p-126f ? 0.0f : y;  // NaN stays
+  return y < 0x1p-126f ? 0.0f : y;  // NaN stays NaN
 }
 
 inline unsigned char* block_memory() {

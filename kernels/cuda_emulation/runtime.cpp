@@ -1,8 +1,10 @@
-// The emulated driver (cuda_runtime.h here): devices whose memory is the host's, as many as MLX_EMULATED_GPU_COUNT says
-// (2). For tests of what goes wrong: MLX_EMULATED_GPU_BYTES is how much memory each has, MLX_EMULATED_GPU_PINNED how
-// much of the host's may be pinned, MLX_EMULATED_GPU_FAILS_AT the launch that fails, counted from 1,
-// MLX_EMULATED_GPU_DRIVER the driver's version, 0 for none; MLX_EMULATED_GPU_CAPTURE says where captures fail: "begin",
-// "launch" (within them) or "end".
+// The emulated driver (cuda_runtime.h in this folder): devices whose memory is the host's. MLX_EMULATED_GPU_COUNT sets
+// their number (default 2). To test failures:
+//   MLX_EMULATED_GPU_BYTES     memory of each device
+//   MLX_EMULATED_GPU_PINNED    host memory that can be pinned
+//   MLX_EMULATED_GPU_FAILS_AT  the launch that fails, counted from 1
+//   MLX_EMULATED_GPU_DRIVER    the driver's version, 0 for none
+//   MLX_EMULATED_GPU_CAPTURE   where captures fail: "begin", "launch" (within them) or "end"
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -63,7 +65,7 @@ struct Driver {
   Memory pinned{.total = setting("MLX_EMULATED_GPU_PINNED", std::size_t{1} << 30)};
   std::size_t launches = 0, fails_at = setting("MLX_EMULATED_GPU_FAILS_AT", 0);
   int version = static_cast<int>(setting("MLX_EMULATED_GPU_DRIVER", kVersion));
-  std::atomic<bool> failed = false;  // for good, as after a fault on a GPU
+  std::atomic<bool> failed = false;  // permanently, as after a fault on a GPU
 };
 
 Driver& driver() {
@@ -76,8 +78,8 @@ struct Launch {
   std::function<void()> thread;
 };
 using Launches = std::vector<Launch>;
-using SharedLaunches = std::shared_ptr<const Launches>;  // kept by those that are still to run
-thread_local Launches* captured = nullptr;               // where this thread's launches go while it captures
+using SharedLaunches = std::shared_ptr<const Launches>;  // owned also by launches that have not run yet
+thread_local Launches* captured = nullptr;               // where this thread's launches go during a capture
 thread_local int current = 0;                            // this thread's device
 thread_local cudaError_t misuse = cudaSuccess;           // by this thread, since it last asked
 
@@ -94,7 +96,7 @@ cudaError_t state() {
   return driver().failed ? cudaErrorLaunchFailure : cudaSuccess;
 }
 
-// Of the GPU or pinned: copied from and to when the stream comes to it.
+// True for device or pinned memory: it is copied when the stream reaches the copy.
 bool reached(const void* address) {
   Driver& d = driver();
   const std::lock_guard lock(d.mutex);
@@ -199,7 +201,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
   std::memcpy(to, from, bytes);
   return state();
 }
-// Memory of the host that is not pinned may change, or is read, as soon as the call returns.
+// Host memory that is not pinned is copied before the call returns.
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
   if (reached(from)) {
     mlx::emulation::ask(stream, [=] { std::memcpy(to, from, bytes); });
@@ -217,7 +219,7 @@ cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStre
   return state();
 }
 
-// Handles are pointers to what was captured, a graph's to its own copy of it.
+// Handles point to the captured launches; a graph's handle points to its own copy.
 cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
   if (capture_fails("begin")) return cudaErrorStreamCaptureUnsupported;
   captured = new Launches;
@@ -250,7 +252,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t launches) {
   return cudaSuccess;
 }
 
-// As a GPU refuses a launch on a stream of another device than the thread's current one.
+// As on a GPU, fails if the stream belongs to another device than the thread's current one.
 cudaError_t mlx_launch(const cudaLaunchConfig_t& config, const std::function<void()>& thread) {
   if (mlx::emulation::device_of(config.stream) != current) return misuse = cudaErrorInvalidResourceHandle;
   if (captured) {

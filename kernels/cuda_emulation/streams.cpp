@@ -1,7 +1,7 @@
-// What a stream is asked for is kept, and done in order when the host waits for it or another stream's wait for an
-// event demands it. So a copy that nothing waits for has not happened when its data is read, and memory that is written
-// too early changes what is still to be copied from it; with copies first, memory that is copied to too early changes
-// what is still to be computed from it.
+// A stream's work is queued, and done in order when the host waits for it or when another stream waits for one of its
+// events. So a copy that nothing waits for has not happened when its data is read, and memory that is written too early
+// changes what is still to be copied from it. With copies first, memory that is copied to too early changes what is
+// still to be computed from it.
 #include "kernels/cuda_emulation/streams.h"
 
 #include <algorithm>
@@ -13,13 +13,13 @@
 
 struct CUstream_st {
   std::deque<std::function<void()>> asked;
-  std::size_t done = 0;  // since it was made
+  std::size_t done = 0;  // items done since it was made
   int device = 0;
-  bool first = false;  // of its device
+  bool first = false;  // the first stream of its device
   std::size_t position() const { return done + asked.size(); }
 };
 
-struct CUevent_st {  // comes when `stream` has done so much
+struct CUevent_st {  // reached when `stream` has done this many items
   cudaStream_t stream = nullptr;
   std::size_t position = 0;
 };
@@ -28,7 +28,7 @@ namespace mlx::emulation {
 namespace {
 
 struct Streams {
-  std::recursive_mutex mutex;  // one thread works at a time; what it does may demand another stream's work
+  std::recursive_mutex mutex;  // one thread works at a time; its work may need another stream's work
   std::vector<std::unique_ptr<CUstream_st>> all;
   bool copies_first = false;
   Counts counts;
@@ -39,7 +39,7 @@ Streams& streams() {
   return only;
 }
 
-// What a stream waits for was asked for before it, so that two never wait for each other.
+// An item waits only for items that were queued earlier, so two streams never wait for each other.
 void work_until(cudaStream_t stream, std::size_t position) {
   const std::lock_guard lock(streams().mutex);
   while (stream->done < position) {

@@ -9,12 +9,12 @@
 
 namespace mlx::emulation {
 
-int current_device();                // of this thread (cudaSetDevice)
-int device_of(cudaStream_t stream);  // the one that was current when the stream was made
+int current_device();                // that this thread has set (cudaSetDevice)
+int device_of(cudaStream_t stream);  // that was current when the stream was made
 
-// `work` happens behind what the stream was asked for before, when someone waits for it; counted as `counted`.
+// Queues `work` on the stream; it is done when somebody waits for it, and counted in `counted`.
 void ask(cudaStream_t stream, std::function<void()> work, std::size_t Counts::*counted = nullptr);
 void finish(cudaStream_t stream);  // the host waits for it
-void finish_all();                 // as memory is given back
+void finish_all();                 // called when memory is freed
 
 }  // namespace mlx::emulation

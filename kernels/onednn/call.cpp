@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cstdlib>
 
-// Of libgomp, the OpenMP that Debian's oneDNN is linked with; clang's omp.h would be another one's.
+// From libgomp, the OpenMP runtime that Debian's oneDNN links; clang's omp.h would declare another runtime's.
 extern "C" void omp_set_num_threads(int);
 
 namespace mlx::kernels::onednn {
 namespace {
 
-// About 15 µs of one core in f32: several times what waking a thread costs.
+// About 15 µs on one core in f32: several times the cost of waking a thread.
 constexpr double kLeastWork = 2e6;
 
 }  // namespace
@@ -40,7 +40,7 @@ dnnl::memory::data_type data_type(DType dtype) {
     case DType::kI64:
       break;
   }
-  throw dnnl::error(dnnl_unimplemented, "no such data type in oneDNN");
+  throw dnnl::error(dnnl_unimplemented, "oneDNN has no such data type");
 }
 
 Call::Call(const dnnl::engine& engine, const dnnl::primitive& primitive, std::initializer_list<Slot> slots)
@@ -55,8 +55,7 @@ Call::Call(const dnnl::engine& engine, const dnnl::primitive& primitive, std::in
 void Call::run(std::initializer_list<const void*> pointers) const {
   int at = 0;
   for (const void* pointer : pointers) {
-    // Setting a handle zeroes the padding of a blocked layout each time, so it is done only when the pointer is another
-    // one.
+    // Setting a handle zeroes the padding of a blocked layout each time, so it is set only if the pointer has changed.
     if (pointers_[at] != pointer) {
       if (dnnl_memory_set_data_handle_v2(arguments_[at].memory, const_cast<void*>(pointer), stream_.get()) !=
           dnnl_success)

@@ -1,9 +1,9 @@
-// The base of every kernel of this module: one oneDNN primitive bound to its memory objects, slices fixed by shape,
-// and the way a state becomes a Plan. Used only inside kernels/onednn/.
+// The base of every kernel in this module: one oneDNN primitive bound to its memory objects, slices fixed by shape, and
+// the conversion of a state into a Plan. Used only inside kernels/onednn/.
 //
-// oneDNN's own OpenMP threading is never used: whatever thread prepares or runs is told to stay alone (its thread count
-// is baked into a primitive when that is created, and would decide the order of sums). Parallelism is ours, a slice a
-// primitive.
+// oneDNN's own OpenMP threading is never used. Every thread that prepares or runs a kernel is restricted to itself,
+// because oneDNN stores its thread count in a primitive at creation, and that count would determine the order of sums.
+// mlx's own threads run the slices, one primitive each.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ namespace mlx::kernels::onednn {
 using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 
-// OpenMP uses only the calling thread from here on; costs a thread-local load after the first call.
+// From here on OpenMP uses only the calling thread. After the first call this costs one thread-local load.
 void stay_on_this_thread();
 
 dnnl::memory::data_type data_type(DType dtype);  // throws dnnl::error for i64, which oneDNN lacks
@@ -30,8 +30,8 @@ inline std::size_t round_up(std::size_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
 
-// One primitive with prebuilt arguments. run() sets the pointers that changed since the last call and executes; it is
-// for one thread at a time, so a plan has a Call for each slice.
+// One primitive with prebuilt arguments. run() sets the pointers that have changed since the last call, then executes.
+// A Call is used by one thread at a time, so a plan has a Call for each slice.
 class Call {
  public:
   static constexpr int kMaxSlots = 5;
@@ -43,8 +43,8 @@ class Call {
   Call() = default;
   Call(const dnnl::engine& engine, const dnnl::primitive& primitive, std::initializer_list<Slot> slots);
 
-  // `pointers` in the order of the slots. Ends the process where oneDNN reports a failure: that is memory exhausted
-  // within it or a mistake of ours, and a kernel has no way to return it.
+  // `pointers` are in the order of the slots. Aborts the process if oneDNN reports a failure: oneDNN ran out of memory
+  // or mlx has a bug, and a kernel cannot return errors.
   void run(std::initializer_list<const void*> pointers) const;
 
  private:
@@ -56,7 +56,7 @@ class Call {
   mutable std::array<const void*, kMaxSlots> pointers_{};
 };
 
-// `total` items in `count` runs of `per` (the last may be shorter).
+// `total` items in `count` slices of `per` items; the last slice may be smaller.
 struct Cut {
   std::int64_t total = 0, per = 0;
   int count = 0;
@@ -64,11 +64,11 @@ struct Cut {
   std::int64_t size(int slice) const { return slice + 1 < count ? per : total - begin(slice); }
 };
 
-// As many slices as are worth it, at most `most`: no slice but the last has fewer than `least` items or less work than
-// pays for handing it to another thread. `work` is of one item, in floating point operations.
+// Cuts into as many slices as pay off, at most `most`. Every slice but the last has at least `least` items, and enough
+// work to pay for handing it to another thread. `work`: floating point operations per item.
 Cut cut(std::int64_t total, int most, std::int64_t least, double work);
 
-// Gives `plan` the state: State has run(args, phase, slice) const and, where it packs weights, pack(weights, packed)
+// Moves the state into `plan`. State has run(args, phase, slice) const and, if it packs weights, pack(weights, packed)
 // const.
 template <class State>
 void give(Plan& plan, std::unique_ptr<State> state) {
@@ -86,7 +86,7 @@ void give(Plan& plan, std::unique_ptr<State> state) {
   plan.state = state.release();
 }
 
-// A Kernel::prepare that throws nothing: this backend does not serve problems that oneDNN cannot do.
+// A Kernel::prepare that catches all exceptions: problems that oneDNN cannot do are not served by this backend.
 template <bool (*Prepare)(const Problem&, Plan&)>
 bool guarded(const Problem& problem, Plan& plan) {
   try {

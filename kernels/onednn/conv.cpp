@@ -1,11 +1,12 @@
-// kConv2d (f32, bf16 and quantized) and kConv2dBackwardData: direct convolutions over packed weights, images cut into
+// kConv2d (f32, bf16 and quantized) and kConv2dBackwardData: direct convolutions with packed weights, images cut into
 // slices.
 //
-// Measured on one core of a Zen 4 (peak 118 GFLOP/s in f32 at its usual clock, four times that in int8), 3×3, batch
+// Measured in GFLOP/s on one core of a Zen 4 (peak 118 in f32 at its usual clock, four times that in int8), 3×3, batch
 // 128:
 //   16 and more channels: f32 104-136, backward to the data 106-139, int8 340-528 (3.8-4.0 times f32)
 //   3 channels: f32 89, int8 162-212; 1 channel: f32 59, int8 54 (u8) and 72 (s8), since its blocks of four channels
-//   stay mostly empty; depthwise: 27-76. All are served; where kernels/simd is faster, the table asks it first.
+//   stay mostly empty; depthwise: 27-76.
+// All of these are served. Where kernels/simd is faster, the table asks it first.
 #include "kernels/onednn/conv.h"
 
 #include "kernels/onednn/quantized.h"
@@ -51,7 +52,7 @@ struct BackwardData {
     const Desc dx(g.source(images), data_type(to), Tag::nhwc), dy(g.destination(images), data_type(from), Tag::nhwc);
     const Desc any(g.weights(), data_type(from), Tag::any), x(g.source(images), data_type(from), Tag::nhwc);
     const auto algorithm = dnnl::algorithm::convolution_direct;
-    // oneDNN wants the forward convolution as a hint; it is not executed.
+    // oneDNN wants the forward convolution as a hint; it is never executed.
     const dnnl::convolution_forward::primitive_desc hint(
         {dnnl::prop_kind::forward_training, algorithm, x, any, dy, g.stride, g.before, g.after}, engine);
     using Conv = dnnl::convolution_backward_data;

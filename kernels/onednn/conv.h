@@ -1,4 +1,4 @@
-// The rows of convolution and its backward; see op_list.h for the tensors.
+// Kernel-table rows of convolution and its gradients; see op_list.h for the tensors.
 #pragma once
 
 #include "kernels/onednn/call.h"
@@ -16,7 +16,7 @@ struct Geometry {
   std::int64_t groups = 1;
   Dims kernel, stride, before, after;  // height, width; padding before and after
 
-  // Of the shapes of x, w and y and the attributes. False where a size is zero or they do not go together.
+  // From the shapes of x, w and y and the attributes. False if a size is zero or the shapes do not match.
   static bool of(const Shape& x, const Shape& w, const Shape& y, const Attrs& attrs, Geometry& geometry);
 
   double work() const;                              // floating point operations of one image

@@ -1,6 +1,6 @@
-// kConv2dBackwardWeights in three phases: each slice of images makes its own dw and db in the workspace, the partial
-// sums are added in slice order, and the sum is written from oneDNN's layout to the plain one. With one slice the
-// second phase is left out. (oneDNN's own threading would change the order of these sums with the number of threads.)
+// kConv2dBackwardWeights in three phases. Each slice of images computes its own dw and db in the workspace; the partial
+// sums are added in slice order; the sum is converted from oneDNN's layout to the plain one. With one slice the second
+// phase is omitted. (oneDNN's own threading would make the order of these sums depend on the number of threads.)
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -15,8 +15,8 @@ namespace {
 using dnnl::memory;
 using Tag = memory::format_tag;
 
-constexpr int kMostSlices = 8;                  // each costs a dw in the workspace, and its addition
-constexpr std::int64_t kSumElements = 1 << 15;  // of dw in a slice of the second phase
+constexpr int kMostSlices = 8;                  // each needs a dw in the workspace, and one more addition
+constexpr std::int64_t kSumElements = 1 << 15;  // elements of dw per slice of the second phase
 
 struct Slice {
   Call call;
@@ -27,9 +27,9 @@ struct Slice {
 struct BackwardWeights {
   std::vector<Slice> slices;
   Call reorder;                  // opaque dw → plain
-  std::int64_t dw_elements = 0;  // of the opaque layout, padding included
+  std::int64_t dw_elements = 0;  // in the opaque layout, with padding
   std::int64_t channels = 0;     // of y
-  std::size_t dw_stride = 0;     // bytes from one partial dw to the next; they come first in the workspace
+  std::size_t dw_stride = 0;     // bytes between partial dw; they are first in the workspace
   std::size_t db_begin = 0, db_stride = 0;
   bool has_db = false;
 
@@ -61,7 +61,7 @@ struct BackwardWeights {
       slice.call.run({x, dy, dw});
   }
 
-  // Adds the others to the first partial, a cache-sized piece at a time.
+  // Adds the other partial sums to the first one, a cache-sized piece at a time.
   void add_partials(const Args& args, int index) const {
     const std::int64_t begin = index * kSumElements, end = std::min(begin + kSumElements, dw_elements);
     add(args, 0, dw_stride, begin, end);
@@ -84,7 +84,7 @@ struct BackwardWeights {
 
 using Conv = dnnl::convolution_backward_weights;
 
-// `type` of x and dy; dw and db are f32.
+// `type`: that of x and dy; dw and db are f32.
 Conv::primitive_desc describe(const dnnl::engine& engine, const Geometry& g, memory::data_type type,
                               std::int64_t images, bool has_db, const Desc* layout) {
   const auto f32 = memory::data_type::f32;

@@ -1,6 +1,6 @@
-// kLinear (f32, bf16 and quantized) and kLinearBackwardData: matrix products over packed weights, rows cut into slices.
-// Measured on one core of a Zen 4 with slices of 16 rows: f32 115 of 118 GFLOP/s, int8 455 of 470; oneDNN's inner
-// product is as fast forward and slower backward (85), so all of them are its matmul.
+// kLinear (f32, bf16 and quantized) and kLinearBackwardData: matrix products with packed weights, rows cut into slices.
+// Measured on one core of a Zen 4 with slices of 16 rows: f32 115 of 118 GFLOP/s, int8 455 of 470. oneDNN's inner
+// product is as fast forward but slower backward (85), so all of them use its matmul.
 #include "kernels/onednn/linear.h"
 
 #include "kernels/onednn/quantized.h"
@@ -12,7 +12,7 @@ namespace {
 using dnnl::memory;
 
 constexpr int kMostSlices = 32;
-constexpr std::int64_t kLeastRows = 16;  // below, loading the weights again for each slice shows
+constexpr std::int64_t kLeastRows = 16;  // with fewer rows, reloading the weights for each slice costs noticeable time
 
 std::int64_t rows_of(const Shape& shape) {
   std::int64_t rows = 1;
@@ -20,7 +20,7 @@ std::int64_t rows_of(const Shape& shape) {
   return rows;
 }
 
-// y[rows,n] = x[rows,k] · b[k,n], b in whatever layout is wanted.
+// y[rows,n] = x[rows,k] · b[k,n], b in the layout that the primitive prefers.
 struct Product {
   std::int64_t k = 0, n = 0;
   DType x = DType::kF32, w = DType::kF32, y = DType::kF32;

@@ -1,4 +1,4 @@
-// The rows of linear and its backward; see op_list.h for the tensors.
+// Kernel-table rows of linear and its gradients; see op_list.h for the tensors.
 #pragma once
 
 #include "kernels/kernel.h"

@@ -1,6 +1,7 @@
 // kLinearBackwardWeights: dw[n,k] = dyᵀ[n,rows] · x[rows,k] and db[n] = Σ dy. The longer side of dw is cut into slices,
-// so that each slice writes its own part of the plain layout and no partial sums are needed; db's columns are further
-// slices of the same phase. oneDNN's matmul over transposed and strided operands keeps 108 of 118 GFLOP/s a core here.
+// so each slice writes its own part of the plain layout and there are no partial sums. The columns of db are further
+// slices of the same phase. oneDNN's matmul with transposed and strided operands reaches 108 of 118 GFLOP/s a core
+// here.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -45,8 +46,7 @@ struct BackwardWeights {
       slice.call.run({dy, x, dw});
   }
 
-  // Sums of at most 64 rows are added to the total, so that the error grows with their number and not with that of the
-  // rows.
+  // Sums of at most 64 rows are added to the total, so the error grows with the number of such sums, not of rows.
   template <typename T>
   void add_columns(const Args& args, int part) const {
     const std::int64_t begin = part * kSumColumns, width = std::min(kSumColumns, n - begin);

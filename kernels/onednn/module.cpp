@@ -1,5 +1,5 @@
-// What lib/mlx/mlx_onednn.so exports: its rows of the kernel table and the version of the library it was loaded with.
-// The table opens it; it needs no symbol of the executable, and no exception leaves it.
+// The exports of lib/mlx/mlx_onednn.so: its rows of the kernel table, and the version of the library that it loaded.
+// The table opens the module. The module needs no symbol of the executable and lets no exception escape.
 #include <array>
 #include <cstdio>
 #include <string>
@@ -23,8 +23,7 @@ extern "C" const char* mlx_onednn_sources() {
   return MLX_KERNELS_SOURCES;
 }
 
-// "2.6.3-<commit>, isa 0xe7", the last what it takes this CPU for (dnnl_cpu_isa_t); valid for as long as the module is
-// loaded.
+// "2.6.3-<commit>, isa 0xe7"; isa is what oneDNN takes this CPU for (dnnl_cpu_isa_t). Valid while the module is loaded.
 extern "C" const char* mlx_onednn_version() {
   static const std::string version = [] {
     const dnnl_version_t* v = dnnl_version();

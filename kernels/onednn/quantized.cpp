@@ -28,7 +28,7 @@ void append_activation(dnnl::primitive_attr& attr, Activation activation, float 
   attr.set_post_ops(post);
 }
 
-// Without VNNI oneDNN adds two products of bytes in 16 bits, which saturates: other results than everywhere else.
+// Without VNNI oneDNN adds two products of bytes in 16 bits, which saturates; results would differ from other backends.
 bool sums_bytes_exactly() {
   static const bool exact = [] {
     constexpr unsigned kAvx512Vnni = 0x40, kAvx2Vnni = 0x400;  // the bits that distinguish these in dnnl_cpu_isa_t
@@ -49,7 +49,7 @@ std::optional<Epilogue> quantized_epilogue(const Problem& problem) {
 
   const float scale_x = problem.attrs.scale_x, scale_y = is_quantized(y.dtype) ? problem.attrs.scale_y : 1.0f;
   if (!is_usable(scale_x) || !is_usable(scale_y)) return std::nullopt;
-  // Relu commutes with a positive scale; the others want the real number, and are scaled after.
+  // Relu commutes with a positive scale. The others need the real number and are scaled afterwards.
   const bool scale_after =
       problem.attrs.activation == Activation::kGelu || problem.attrs.activation == Activation::kRelu6;
   Epilogue result;

@@ -42,8 +42,8 @@ struct Sliced {
   }
 };
 
-// Appends all that tells one blocked layout from another; false for layouts of another kind, whose descriptors oneDNN
-// keeps to itself.
+// Appends everything that distinguishes one blocked layout from another. False for other kinds of layouts, whose
+// descriptors oneDNN does not expose.
 bool append_layout(const Desc& desc, std::vector<std::int64_t>& to) {
   const dnnl_memory_desc_t& d = desc.data;
   if (d.format_kind != dnnl_blocked) return false;

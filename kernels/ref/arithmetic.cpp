@@ -1,4 +1,4 @@
-// Arithmetic of two tensors by NumPy's broadcasting rules: what it demands, and the reference kernels.
+// Arithmetic on two tensors with NumPy's broadcasting rules: checks and reference kernels.
 #include <algorithm>
 #include <limits>
 
@@ -54,7 +54,7 @@ double compute(Arithmetic arithmetic, double a, double b) {
   return 0.0;
 }
 
-// The derivatives by a and by b. Where a and b are equal their maximum and minimum are a's.
+// The derivatives with respect to a and b. If a equals b, the gradient of their maximum or minimum goes to a.
 std::pair<double, double> slopes(Arithmetic arithmetic, double a, double b) {
   switch (arithmetic) {
     case Arithmetic::kAdd:

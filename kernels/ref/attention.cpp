@@ -1,9 +1,9 @@
-// Reference causal self-attention (Vaswani et al. 2017) with grouped queries (Ainslie et al. 2023), whole and with a
-// cache, and its gradient. Sliced by (sequence, head of keys): the queries of a group share a slice.
+// Reference causal self-attention (Vaswani et al. 2017) with grouped queries (Ainslie et al. 2023), with and without a
+// cache, and its gradient. Sliced by (sequence, key head): the queries of a group share a slice.
 //
-// A query at position p sums over keys 0 … p in that order whether they come from this call or from the cache, so that
-// decoding step by step gives the bits of full evaluation. T: float, BF16 or F16, what all but lse and the cache, which
-// are f32, is stored as.
+// A query at position p sums over keys 0 … p in that order, whether they come from this call or from the cache. So
+// decoding step by step gives the same bits as full evaluation. T: float, BF16 or F16, the storage type of everything
+// except lse and the cache, which are f32.
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
@@ -34,8 +34,8 @@ void store(F16* to, double value) {
   *to = to_f16(static_cast<float>(value));
 }
 
-// y[size] of one query over the first `count` keys, at least one; `sums` is scratch for `size` doubles. Returns the log
-// of the sum of exponentials.
+// Computes y[size] of one query over the first `count` keys, at least one. `sums` is scratch for `size` doubles.
+// Returns the log of the sum of exponentials.
 template <typename T>
 double attend(const T* query, Rows<T> keys, Rows<T> values, std::int64_t count, std::int64_t size, double* sums, T* y) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(size));
@@ -51,7 +51,7 @@ double attend(const T* query, Rows<T> keys, Rows<T> values, std::int64_t count, 
   return max + std::log(total);
 }
 
-// Where one head of queries of one sequence lies, and the keys and values of its group.
+// The place of one query head of one sequence, and of its group's keys and values.
 template <typename T>
 struct Item {
   std::int64_t batch, head, group, size, stride;
@@ -67,7 +67,7 @@ struct Item {
         v{k.data + s.g.kv_dim, stride} {}
 };
 
-// The query heads of a slice's items, in order: those of a group stand together.
+// The query heads of a slice's items, in order; those of a group are adjacent.
 Range heads_of(const State& s, int phase, int slice) {
   const Range items = range_of(&s, phase, slice);
   const std::int64_t group = s.g.heads / s.g.kv_heads;
@@ -89,7 +89,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
-// Where a sequence would outgrow the cache nothing is written and y is 0.
+// If a sequence would outgrow the cache, nothing is written and y is 0.
 void cached(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const Range heads = heads_of(s, phase, slice);

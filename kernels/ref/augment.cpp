@@ -1,4 +1,4 @@
-// Reference images out of bytes: looked up, mirrored, moved, erased, mixed (image_change.h).
+// Reference image augmentation from bytes: table lookup, mirroring, shifting, erasing, mixing (image_change.h).
 #include "kernels/image_change.h"
 #include "kernels/ref/ref.h"
 
@@ -10,7 +10,7 @@ struct Images {
   const void* changes;
 };
 
-// One element of image `n` as it is changed.
+// One element of the changed image `n`.
 float changed(const Geometry& g, const Images& from, const float* table, std::int64_t n, std::int64_t row,
               std::int64_t column, std::int64_t channel) {
   const ImageChange& change = static_cast<const ImageChange*>(from.changes)[n];
@@ -24,8 +24,8 @@ float changed(const Geometry& g, const Images& from, const float* table, std::in
   return table[channel * kPixelValues + value];
 }
 
-// Sliced by row of the output. A mixed element is two products and their sum, each rounded: the bits that
-// src/data/loader.cpp gives it on a CPU.
+// Sliced by row of the output. A mixed element is two products and their sum, each rounded: the same bits as
+// src/data/loader.cpp computes on a CPU.
 void augment(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const Geometry& g = s.g;

@@ -5,8 +5,7 @@
 namespace mlx::kernels::ref {
 namespace {
 
-// X: float, BF16 or F16, what x is stored as.
-// Phase 0, sliced by channel: the statistics; phase 1, sliced by row: the normalised rows.
+// X: the storage type of x, float, BF16 or F16.
 template <typename X>
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
@@ -51,7 +50,7 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
   const float *mean = f32_in(&s, args, 3), *rstd = f32_in(&s, args, 4);
   const Activation activation = s.attrs.activation;
   const float* beta = activation != Activation::kNone ? f32_in(&s, args, 5) : nullptr;
-  auto* sums = static_cast<double*>(args.workspace);  // of dy, then of dy times the normalised x
+  auto* sums = static_cast<double*>(args.workspace);  // of dy, then of dy times normalised x
   const auto normal = [&](std::int64_t i, std::int64_t c) { return (double{widen(x[i])} - mean[c]) * rstd[c]; };
   const auto gradient = [&](std::int64_t i, std::int64_t c) {
     const bool through = !beta || passes(activation, static_cast<float>(normal(i, c) * gamma[c] + beta[c]));

@@ -1,4 +1,4 @@
-// Reference conversion between f32 and the types of half precision.
+// Reference conversion between f32 and the half-precision types.
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {

@@ -1,4 +1,4 @@
-// Concatenation and its gradient: what they demand, and the reference kernels, copies for numbers of any type.
+// Concatenation and its gradient: checks and reference kernels, which copy elements of any type.
 #include <cstring>
 
 #include "kernels/checker.h"
@@ -6,7 +6,7 @@
 
 namespace mlx::kernels {
 
-// A row of the whole, of g.dim elements, is one run of each part after another; there are g.n rows.
+// The whole has g.n rows of g.dim elements. A row consists of one run of each part, one after another.
 void check_concat(Checker& check, const Problem& problem, Geometry& g) {
   const bool forward = problem.op == Op::kConcat;
   const int first = forward ? 0 : 1;  // the parts among the inputs; the gradient's first input is dy

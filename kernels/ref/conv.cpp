@@ -5,7 +5,7 @@
 namespace mlx::kernels::ref {
 namespace {
 
-// Calls body(x_offset, w_offset) for every tap of output channel `o` at (n, oh, ow) that lies inside the image, in the
+// Calls body(x_offset, w_offset) for every tap of output channel `o` at (n, oh, ow) that is inside the image, in the
 // order of kernel rows, columns and channels.
 template <typename Body>
 void for_taps(const Geometry& g, std::int64_t n, std::int64_t oh, std::int64_t ow, std::int64_t o, Body body) {
@@ -63,7 +63,7 @@ void forward_quantized(const void* opaque, const Args& args, int phase, int slic
   });
 }
 
-// Scatters each image's gradients into a double plane of the workspace, one a slice.
+// Scatters each image's gradients into a plane of doubles in the workspace, one plane per slice.
 template <typename T>
 void backward_data(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
@@ -82,7 +82,7 @@ void backward_data(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
-// Sliced by output channel; the workspace holds the sums of all of them.
+// Sliced by output channel; the workspace holds the sums of all channels.
 template <typename T>
 void backward_weights(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);

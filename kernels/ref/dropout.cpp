@@ -1,5 +1,6 @@
-// Reference dropout: an element stays, scaled by 1 / (1 - rate), where its Philox number is at least the rate; with
-// whole_example the elements of an example share the number of its index. Backward draws the same numbers again.
+// Reference dropout: an element is kept, scaled by 1 / (1 - rate), if its Philox number is at least the rate. With
+// whole_example the elements of an example share one number, that of the example's index. Backward draws the same
+// numbers again.
 #include "kernels/philox.h"
 #include "kernels/ref/ref.h"
 

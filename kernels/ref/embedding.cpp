@@ -1,5 +1,5 @@
-// Reference embedding and added positions with their gradients. An id or position outside the table reads zeros and
-// gives no gradient.
+// Reference embedding and added positions, with their gradients. An id or position outside the table reads zeros and
+// has no gradient.
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
@@ -17,7 +17,7 @@ void embedding(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
-// Sliced by row of the table; each slice reads all ids and sums its own in double, in order of position.
+// Sliced by row of the table. Each slice reads all ids and sums its own rows in double, in order of position.
 void embedding_backward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const std::int64_t dim = s.g.dim;

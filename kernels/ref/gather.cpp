@@ -1,4 +1,4 @@
-// Gathering along a dim and its gradient: what they demand, and the reference kernels, for numbers of any type.
+// Gathering along a dim and its gradient: checks and reference kernels, for elements of any type.
 #include <cstring>
 
 #include "kernels/checker.h"
@@ -6,7 +6,7 @@
 
 namespace mlx::kernels {
 
-// The source is [n, table, dim], the result [n, time, dim] where time counts the indices.
+// The source is [n, table, dim], the result [n, time, dim]; time is the number of indices.
 void check_gather(Checker& check, const Problem& problem, Geometry& g) {
   const bool forward = problem.op == Op::kGather;
   const int at = forward ? 1 : 0;  // the indices
@@ -34,7 +34,7 @@ void check_gather(Checker& check, const Problem& problem, Geometry& g) {
 namespace ref {
 namespace {
 
-// Index i; -1 where it is outside. Negative ones count from the end.
+// Index i; -1 if it is out of range. Negative indices count from the end.
 std::int64_t index_at(const State& s, const void* indices, std::int64_t i) {
   const std::int64_t given = s.g.index_type == DType::kI64 ? static_cast<const std::int64_t*>(indices)[i]
                                                            : static_cast<const std::int32_t*>(indices)[i];
@@ -57,7 +57,7 @@ void gather(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
-// Sliced by row of dx: each slice reads all indices and sums its own rows in double, in order of the indices.
+// Sliced by row of dx. Each slice reads all indices and sums its own rows in double, in order of the indices.
 void gather_backward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const Range range = range_of(&s, phase, slice);

@@ -1,5 +1,5 @@
-// Reference kernels for what happens to gradients between backward and update: running sums (accumulation over
-// micro-batches, averages of weights), norms, and the direction that Muon orthogonalises (Jordan et al. 2024).
+// Reference kernels between backward and update: running sums (accumulation over micro-batches, averages of weights),
+// norms, and the direction that Muon orthogonalises (Jordan et al. 2024).
 #include "kernels/loss_scale.h"
 #include "kernels/ref/ref.h"
 
@@ -41,7 +41,7 @@ void norm(const void* opaque, const Args& args, int phase, int slice) {
   f32_out(&s, args, 0)[0] = static_cast<float>(std::sqrt(before * before + total(s, args)));
 }
 
-constexpr double kLeastNorm = 1e-7;  // added, so that a gradient of zeros stays one
+constexpr double kLeastNorm = 1e-7;  // avoids a division by zero for a zero gradient
 
 void muon_direction(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);

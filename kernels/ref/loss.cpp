@@ -4,7 +4,7 @@
 namespace mlx::kernels::ref {
 namespace {
 
-// A row of numbers that are computed with as f32, whatever they are stored as.
+// A row of numbers read as f32, whatever type stores them.
 struct RealRow {
   const void* data;
   DType type;
@@ -43,13 +43,13 @@ bool counts(const State& s, std::int32_t label) {
   return label >= 0 && label < s.g.width;
 }
 
-// What phase 0 leaves of each row for phase 1.
+// The results of phase 0 for one row, used in phase 1.
 struct Row {
   double loss;
   std::int64_t correct;
 };
 
-// Element i of a row's gradient, of the mean loss, where it is wanted.
+// Stores element i of a row's gradient of the mean loss, if the gradient is wanted.
 void store_gradient(const State& s, const Args& args, std::int64_t r, std::int64_t i, double value) {
   if (!s.g.has_output[1]) return;
   store_real(args.outputs[1], s.g.gradient_type, r * s.g.width + i, factor_of_loss(s, args) * value);
@@ -100,7 +100,7 @@ void row_of_soft_loss(const State& s, const Args& args, std::int64_t r, Row& out
   out = {loss, width > 0 && max == max && first_largest(x, width) == first_largest(t, width)};
 }
 
-// The loss of a batch of which `counted` rows count, and how many of them are right.
+// The batch's loss, over the `counted` rows, and the number of correct rows.
 void sum_rows(const State& s, const Args& args, const Row* per_row, std::int64_t counted) {
   double loss = 0.0;
   std::int64_t correct = 0;

@@ -1,4 +1,4 @@
-// Products of stacks of matrices: what they demand, and the reference kernel.
+// Products of stacks of matrices: checks and reference kernel.
 #include <algorithm>
 
 #include "kernels/checker.h"
@@ -6,7 +6,7 @@
 
 namespace mlx::kernels {
 
-// y[…, time, out_width] sums in_width terms; loops are over the stack, their steps count matrices.
+// y[…, time, out_width] sums over in_width terms. The loops walk the stack; their steps count matrices.
 void check_matmul(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 2) || !check.input_is(1, 2)) return;
   const Shape &a = check.input(0), &b = check.input(1);
@@ -26,7 +26,7 @@ void check_matmul(Checker& check, const Problem& problem, Geometry& g) {
     g.loops.b[i] = of_b == 1 ? 0 : b_step;
     a_step *= of_a, b_step *= of_b;
   }
-  g.elements = b_step;  // matrices of b
+  g.elements = b_step;  // number of matrices in b
   g.loops.rank = rank;
   merge(g.loops);
   y.insert(y.end(), {g.time, g.out_width});

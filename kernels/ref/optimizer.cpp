@@ -5,7 +5,7 @@
 namespace mlx::kernels::ref {
 namespace {
 
-// What gradients count times, input `i`; NaN where the step is left out.
+// The factor that gradients are multiplied by, input `i`; NaN if the step is skipped.
 double factor_at(const State& s, const Args& args, int i) {
   const float* factor = f32_in(&s, args, i);
   return factor ? factor[0] : 1.0;
@@ -60,7 +60,7 @@ void lion(const void* opaque, const Args& args, int phase, int slice) {
   for (std::int64_t i = range.begin; i < range.end; ++i) {
     const double gradient = scale * dw[i];
     const double mixed = beta1 * m[i] + (1.0 - beta1) * gradient;
-    const double sign = mixed > 0.0 ? 1.0 : mixed < 0.0 ? -1.0 : mixed;  // NaN stays
+    const double sign = mixed > 0.0 ? 1.0 : mixed < 0.0 ? -1.0 : mixed;  // NaN stays NaN
     w_out[i] = static_cast<float>(w[i] - rate * (sign + s.attrs.weight_decay * w[i]));
     m_out[i] = static_cast<float>(beta2 * m[i] + (1.0 - beta2) * gradient);
   }

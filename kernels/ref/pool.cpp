@@ -15,7 +15,7 @@ void store(void* y, DType dtype, std::int64_t i, std::int32_t value) {
   store_quantized(y, dtype, i, value);
 }
 
-// The first largest element wins; NaN wins over numbers. A window wholly in the padding gives 0 and index -1.
+// The first largest element wins; NaN wins over numbers. A window entirely in the padding gives 0 and index -1.
 template <typename T>
 void max_pool(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
@@ -43,7 +43,7 @@ void max_pool(const void* opaque, const Args& args, int phase, int slice) {
       }
 }
 
-// dx of one image, row and column: what the windows that chose it give.
+// dx at one row and column of an image: the sum over the windows that chose this element.
 void max_pool_backward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const Geometry& g = s.g;

@@ -1,4 +1,4 @@
-// Sums, means, maxima and minima over dims, and their gradients: what they demand, and the reference kernels.
+// Sums, means, maxima and minima over dims, and their gradients: checks and reference kernels.
 #include <limits>
 
 #include "kernels/checker.h"
@@ -6,7 +6,7 @@
 
 namespace mlx::kernels {
 
-// loops are over the result and inner over what makes one element of it; operand a of both is what is reduced.
+// `loops` walk the result; `inner` walks the elements that are reduced to one. Operand a of both is the reduced tensor.
 void check_reduce(Checker& check, const Problem& problem, Geometry& g) {
   const bool forward = problem.op == Op::kReduce;
   if (forward ? !check.input_is(0, 0) : !check.output_is(0, 0)) return;
@@ -42,7 +42,7 @@ void check_reduce(Checker& check, const Problem& problem, Geometry& g) {
 namespace ref {
 namespace {
 
-// Calls body(place in x) for what makes an element, in order, until it returns false.
+// Calls body(place in x) for the elements that are reduced to one, in order, until it returns false.
 template <typename Body>
 void each_reduced(const Loops& inner, std::int64_t begin, Body body) {
   const std::int64_t count = count_of(inner), step = inner.a[inner.rank - 1];
@@ -77,7 +77,7 @@ void reduce(const void* opaque, const Args& args, int phase, int slice) {
     y[i] = static_cast<float>(reduced(s, x, place_of(s.g.loops, i, s.g.loops.rank).a));
 }
 
-// A maximum's or minimum's gradient goes to the first element that is it.
+// The gradient of a maximum or minimum goes to the first element equal to it.
 void reduce_backward(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const bool selects = s.attrs.reduction == Reduction::kMax || s.attrs.reduction == Reduction::kMin;

@@ -1,9 +1,9 @@
-// The reference kernels: plain loops with double accumulation, the oracle of every other backend. Used by kernels/ref
+// The reference kernels: plain loops with double accumulation, the oracle for every other backend. Used by kernels/ref
 // only.
 //
-// No element of an output depends on which other rows, images or sequences are computed with it: a position decoded
-// with a cache has the bits of the same position evaluated whole. Sums over rows (gradients of parameters) run in row
-// order.
+// No output element depends on which other rows, images or sequences are computed in the same call: decoding a position
+// with a cache gives the same bits as evaluating the whole sequence. Sums over rows (gradients of parameters) run in
+// row order.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace mlx::kernels::ref {
 
-// One for each family of operations.
+// One function for each family of operations.
 #define MLX_OP(op, name, family, ...) bool prepare_##family(const Problem& problem, Plan& plan);
 #define MLX_VIEW(...)
 #include "kernels/op_list.h"
@@ -22,7 +22,7 @@ inline const State& state_of(const void* state) {
   return *static_cast<const State*>(state);
 }
 
-// Hendrycks & Gimpel 2016, the tanh form. Beyond kGeluEnd it has reached its limits, 0 and x.
+// Hendrycks & Gimpel 2016, the tanh form. Beyond ±kGeluEnd it equals its limits, 0 and x.
 inline constexpr double kGeluEnd = 20.0;
 inline double gelu(double x) {
   if (x < -kGeluEnd || x > kGeluEnd) return x > 0.0 ? x : 0.0;
@@ -40,7 +40,7 @@ inline double activate(Activation activation, double x) {
     case Activation::kNone:
       return x;
     case Activation::kRelu:
-      return x < 0.0 ? 0.0 : x;  // NaN stays
+      return x < 0.0 ? 0.0 : x;  // NaN stays NaN
     case Activation::kGelu:
       return gelu(x);
     case Activation::kRelu6:
@@ -49,12 +49,12 @@ inline double activate(Activation activation, double x) {
   return x;
 }
 
-// Whether relu or relu6 let the gradient through where they gave y.
+// True if relu or relu6 pass the gradient on, given their output y.
 inline bool passes(Activation activation, float y) {
   return y > 0.0f && (activation != Activation::kRelu6 || y < 6.0f);
 }
 
-// Nearest even, saturating; NaN becomes 0.
+// Rounds to nearest even and saturates; NaN becomes 0.
 inline double saturate(double x, double low, double high) {
   if (!(x == x)) return 0.0;
   const double rounded = std::nearbyint(x);
@@ -71,12 +71,12 @@ inline std::int64_t load_quantized(const void* in, DType dtype, std::int64_t i) 
                              : static_cast<std::int64_t>(static_cast<const std::int8_t*>(in)[i]);
 }
 
-// What `make` gives for the type that a tensor's numbers are stored as: called with a float, a BF16 or an F16.
+// Calls `make` with a value of the type that a tensor's elements are stored as: float, BF16 or F16.
 template <typename Make>
 auto by_type(DType type, Make make) {
   return type == DType::kBF16 ? make(BF16{}) : type == DType::kF16 ? make(F16{}) : make(float{});
 }
-// What `make` gives for an unsigned integer as wide as a tensor's numbers: for kernels that only move them.
+// Calls `make` with an unsigned integer of the size of a tensor's elements, for kernels that only move them.
 template <typename Make>
 auto by_size(DType type, Make make) {
   switch (size_of(type)) {
@@ -90,7 +90,7 @@ auto by_size(DType type, Make make) {
       return make(std::uint64_t{});
   }
 }
-// An f32 that counts rounded to tf32.
+// An f32 that is rounded to tf32 when it is read.
 struct TF32 {
   float value;
 };
@@ -98,12 +98,12 @@ inline float widen(TF32 x) {
   return to_tf32(x.value);
 }
 using kernels::widen;
-// The same for the factors of products.
+// The same for the factors of a product.
 template <typename Make>
 auto by_factor(const State& s, Make make) {
   return s.attrs.tf32 && s.g.x_type == DType::kF32 ? make(TF32{}) : by_type(s.g.x_type, make);
 }
-// What the gradient that a loss computes counts times.
+// The factor that the gradient computed by a loss is multiplied by.
 inline double factor_of_loss(const State& s, const Args& args) {
   return s.g.has_input[2] ? f32_in(&s, args, 2)[0] : 1.0;
 }
@@ -126,8 +126,8 @@ inline void store_real(void* out, DType dtype, std::int64_t i, double value) {
     static_cast<float*>(out)[i] = single;
 }
 
-// The row that a norm is taken of: that of x, or of x + residual, which is output `sum` and is written here; the
-// residual is input `sum` too.
+// The row that a norm normalises: that of x, or of x + residual. The residual is input `sum`; the sum is written to
+// output `sum`.
 inline const float* normed_row(const State& s, const Args& args, std::int64_t r, int sum) {
   const std::int64_t width = s.g.width;
   const float* x = f32_in(&s, args, 0) + r * width;
@@ -150,8 +150,8 @@ inline float rounded_to(TF32, float x) {
 inline float rounded_to(F16, float x) {
   return widen(to_f16(x));
 }
-// The weights of products whose activations and their gradients are stored as T: stored as T too, or as f32 that count
-// rounded to T.
+// The weights of a product whose activations and gradients are stored as T. The weights are stored as T too, or as f32
+// that is rounded to T when it is read.
 template <typename T>
 struct Weights {
   const void* data;

@@ -1,4 +1,4 @@
-// Reference rotary positions (Su et al. 2021) on the queries and keys of qkv, and their gradient, the rotation back.
+// Reference rotary positions (Su et al. 2021) on the queries and keys of qkv, and their gradient, the inverse rotation.
 #include "kernels/ref/ref.h"
 #include "kernels/rope_table.h"
 

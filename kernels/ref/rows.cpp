@@ -1,4 +1,4 @@
-// The rows that the reference backend gives to the kernel table: one for every operation that has a kernel.
+// The reference backend's rows of the kernel table: one for every operation that has a kernel.
 #include "kernels/backend_row.h"
 #include "kernels/ref/ref.h"
 

@@ -1,10 +1,10 @@
-// Slices and their gradient: what they demand, and the reference kernels, copies for numbers of any type.
+// Slices and their gradient: checks and reference kernels, which copy elements of any type.
 #include "kernels/checker.h"
 #include "kernels/ref/strided.h"
 
 namespace mlx::kernels {
 
-// The loops are over the part, operand a is the whole.
+// The loops walk the slice; operand a is the whole tensor.
 void check_slice(Checker& check, const Problem& problem, Geometry& g) {
   const bool forward = problem.op == Op::kSlice;
   if (!check.input_is(0, 0, forward ? kAny : kFloat) || !check.output_is(0, 0, forward ? kAny : kFloat)) return;

@@ -1,5 +1,4 @@
-// Copies between a tensor and a place of another that loops walk: what transposes and slices are. Used by
-// kernels/ref.
+// Strided copies between a tensor and part of another, as loops walk them: transposes and slices. Used by kernels/ref.
 #pragma once
 
 #include <cstring>
@@ -8,7 +7,7 @@
 
 namespace mlx::kernels::ref {
 
-// y, walked in order, out of x at the places of operand a.
+// Writes y in order, reading x at the places of operand a.
 template <typename T>
 void copy_strided(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);

@@ -1,11 +1,11 @@
-// Reference losses against targets of the same shape, with their gradients: sigmoid cross-entropy, squared error and
-// Huber (op_list.h). Partial sums of each slice are added in slice order.
+// Reference losses with targets of the same shape, and their gradients: sigmoid cross-entropy, squared error and Huber
+// (op_list.h). Partial sums of slices are added in slice order.
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
 namespace {
 
-// What phase 0 leaves of each slice for phase 1.
+// The results of phase 0 for one slice, used in phase 1.
 struct Part {
   double loss;
   std::int64_t correct;
@@ -15,7 +15,7 @@ struct Element {
   double loss, gradient;  // of the sum of the losses
 };
 
-// Sigmoid and logarithm taken together, so that nothing overflows.
+// Sigmoid and logarithm are combined, so that nothing overflows.
 Element binary(double x, double target, double smoothing) {
   const double t = target * (1.0 - smoothing) + 0.5 * smoothing;
   const double e = std::exp(-std::fabs(x));

@@ -1,4 +1,4 @@
-// Transpose: what it demands, and the reference kernel, a copy in another order for numbers of any type.
+// Transpose: check and reference kernel, a reordering copy for elements of any type.
 #include "kernels/checker.h"
 #include "kernels/ref/strided.h"
 

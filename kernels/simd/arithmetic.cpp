@@ -1,4 +1,4 @@
-// Arithmetic of two tensors by NumPy's broadcasting rules, f32: one pass at memory speed. Powers are left to ref.
+// Arithmetic on two f32 tensors with NumPy's broadcasting rules: one pass at memory speed. Powers are left to ref.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -16,7 +16,7 @@ struct Multiple {
 struct Quotient {
   Floats operator()(Floats a, Floats b) const { return a / b; }
 };
-struct Larger {  // max() gives b where a is NaN
+struct Larger {  // max() returns b if a is NaN
   Floats operator()(Floats a, Floats b) const { return select(ordered(a), max(a, b), a); }
 };
 struct Smaller {

@@ -1,8 +1,8 @@
-// Causal self-attention with grouped queries, whole and with a cache: blockwise with a running maximum, no
-// matrix of scores (Milakov & Gimelshein 2018; Dao et al. 2022).
+// Causal self-attention with grouped queries, with and without a cache: blockwise with a running maximum, without
+// storing the matrix of scores (Milakov & Gimelshein 2018; Dao et al. 2022).
 //
-// Blocks of keys begin at multiples of 128 from the sequence's first key, and tiles and single queries do the same
-// operations on each number in the same order, so that decoding gives the bits of full evaluation here as in ref.
+// Blocks of keys begin at multiples of 128 from the sequence's first key. Tiles and single queries do the same
+// operations on each number in the same order, so decoding gives the same bits as full evaluation, as in ref.
 #include "kernels/simd/attention_tile.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -28,8 +28,8 @@ inline Scratch scratch_of(void* workspace, int slice, std::int64_t size) {
   return {x, scores, sums, max, max + kTile, max + 2 * kTile};
 }
 
-// Scores of a block become weights e^(score - maximum); maximum and total go on, `factor` is what earlier sums shrink
-// by.
+// Turns the scores of a block into weights e^(score - maximum), and updates maximum and total. `factor` is what earlier
+// sums must be multiplied by.
 inline void weigh(const Scratch& at, std::int64_t lane, std::int64_t position, std::int64_t block, std::int64_t count) {
   const Floats before = load(at.max + lane);
   Floats most = before, total = zeros();
@@ -57,8 +57,8 @@ inline void divide(const float* sums, float total, std::int64_t size, float* y) 
   by_vectors(0, size, [&](std::int64_t i, auto mask) { store(y + i, load(sums + i, mask) / broadcast(total), mask); });
 }
 
-// The queries at positions first … end-1 of the tile that begins at `start`; q is the row of `first`. Row i of y is at
-// y + i · y_stride; lse may be null.
+// Attends with the queries at positions first … end-1 of the tile that begins at `start`. q is the row of `first`. Row
+// i of y is at y + i · y_stride. lse may be null.
 template <int kVectors>
 void attend_tile(const float* q, std::int64_t q_stride, Past past, std::int64_t start, std::int64_t first,
                  std::int64_t end, std::int64_t size, const Scratch& at, float* y, std::int64_t y_stride, float* lse) {
@@ -75,7 +75,7 @@ void attend_tile(const float* q, std::int64_t q_stride, Past past, std::int64_t 
     for (int v = 0; v < kVectors; ++v) weigh(at, 16 * v, start + 16 * v, block, count);
     for (std::int64_t p = first; p < end; ++p)
       if (block > 0) shrink(at.sums + (p - start) * size, at.factor[p - start], size);
-    // Four queries at once over the keys that the first of them sees, then each over its own last ones.
+    // Four queries at once over the keys that the first of them sees, then each over its own remaining keys.
     for (std::int64_t p = first; p < end; p += 4) {
       const std::int64_t rows = end - p < 4 ? end - p : 4, common = p - block + 1 < count ? p - block + 1 : count;
       const float* weights = at.scores + (p - start);
@@ -95,7 +95,7 @@ void attend_tile(const float* q, std::int64_t q_stride, Past past, std::int64_t 
   }
 }
 
-// One query at `position`; its keys are transposed on the way, 16 in the lanes.
+// Attends with one query at `position`. Its keys are transposed as they are read, 16 in the lanes.
 void attend_one(const float* q, Past past, std::int64_t position, std::int64_t size, const Scratch& at, float* y) {
   by_vectors(0, size, [&](std::int64_t i, auto mask) {
     store(at.x + i, load(q + i, mask) * broadcast(scale_of(size)));
@@ -132,7 +132,7 @@ void attend_one(const float* q, Past past, std::int64_t position, std::int64_t s
 // The queries at positions held … held+time-1, whose rows begin at q.
 void attend(const float* q, std::int64_t q_stride, Past past, std::int64_t held, std::int64_t time, std::int64_t size,
             const Scratch& at, float* y, std::int64_t y_stride, float* lse) {
-  constexpr std::int64_t kFew = 3;  // fewer queries than this are quicker one by one
+  constexpr std::int64_t kFew = 3;  // below this number, single queries are faster
   for (std::int64_t p = held; p < held + time;) {
     const std::int64_t start = p / kTile * kTile, end = start + kTile < held + time ? start + kTile : held + time;
     const float* row = q + (p - held) * q_stride;
@@ -161,7 +161,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
-// Sliced by (sequence, head of keys): what is written to the cache is read by the queries of that slice alone.
+// Sliced by (sequence, key head), so only the same slice's queries read what it writes to the cache.
 void cached(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Scratch at = scratch_of(args.workspace, slice, s->g.head);

@@ -1,5 +1,5 @@
-// Gradient of causal self-attention with grouped queries: the scores are computed again, tile by tile (Dao et
-// al. 2022). Sliced by (sequence, head of keys); tiles of queries in order, so that each key's sums have one order.
+// Gradient of causal self-attention with grouped queries. The scores are recomputed, tile by tile (Dao et al. 2022).
+// Sliced by (sequence, key head); tiles of queries are processed in order, so each key's sums have one order.
 #include "kernels/simd/attention_tile.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -35,7 +35,8 @@ inline float dot(const float* a, const float* b, std::int64_t size) {
   return lane_sum(sum);
 }
 
-// p = e^(score - lse), and the gradients of the scores p (dy·v - own) scale; zero where a query may not see a key.
+// Computes p = e^(score - lse) and the gradients of the scores, p (dy·v - own) scale. Both are zero if the query may
+// not attend to the key.
 inline void slopes_of(const Scratch& at, std::int64_t lane, std::int64_t position, std::int64_t block,
                       std::int64_t count, Floats lse, float scale) {
   const Floats own = load(at.own + lane);
@@ -48,7 +49,7 @@ inline void slopes_of(const Scratch& at, std::int64_t lane, std::int64_t positio
   }
 }
 
-// The queries from `start` on, `rows` of them. The formulas are in ref/attention.cpp.
+// Processes `rows` queries from `start` on. The formulas are in ref/attention.cpp.
 template <int kVectors>
 void backward_tile(const Head& head, const float* y, const float* dy, std::int64_t dim, const float* lse,
                    std::int64_t start, std::int64_t rows, const Scratch& at, Gradients to) {

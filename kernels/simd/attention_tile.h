@@ -1,8 +1,8 @@
-// What attention forward and backward are made of: tiles of up to 32 queries, whose lanes stand side by side in
-// vectors, against blocks of 128 keys. Used by kernels/simd/attention*.cpp only.
+// Building blocks of attention forward and backward: tiles of up to 32 queries, one per lane, against blocks of 128
+// keys. Used by kernels/simd/attention*.cpp only.
 //
-// Each number is one chain of fused multiply-adds over its index in order, whatever stands in the lanes and rows beside
-// it: a query computed alone has the bits of the same query in a tile.
+// Each number is one chain of fused multiply-adds over its index in order, whatever is in the other lanes and rows. So
+// a query computed alone has the same bits as in a tile.
 #pragma once
 
 #include "kernels/simd/lanes.h"
@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::int64_t kTile = 32;  // queries
 constexpr std::int64_t kKeys =
-    128;  // a multiple of kTile: no query of a tile lacks a key in a block that the tile needs
+    128;  // a multiple of kTile: each query of a tile sees a key in every block that the tile needs
 
-// Where one head of queries of one sequence lies in qkv, and the keys and values of its group; `y` counts from the
+// The place in qkv of one query head of one sequence, and of its group's keys and values; `y` is an offset from the
 // start of y.
 struct Head {
   std::int64_t batch, group, size, stride, y;
@@ -29,7 +29,8 @@ inline Head head_of(const State* s, const float* qkv, std::int64_t i) {
           k,     k + s->g.kv_dim};
 }
 
-// 16 rows at from, from + stride …, of which `rows` from `first` on are there (the others are zero), elements i … i+15.
+// Loads elements i … i+15 of 16 rows at from, from + stride, …. Only `rows` rows from `first` on exist; the others are
+// zero.
 inline void load_columns(const float* from, std::int64_t stride, std::int64_t first, std::int64_t rows, std::int64_t i,
                          std::int64_t size, Floats* columns) {
   const Mask mask = lanes(size - i);
@@ -40,7 +41,8 @@ inline void load_columns(const float* from, std::int64_t stride, std::int64_t fi
   transpose(columns);
 }
 
-// to[i · kTile + lane] = factor · from[row · stride + i], row 0 in lane `first`; lanes without a row are zero. All 32.
+// to[i · kTile + lane] = factor · from[row · stride + i], with row 0 in lane `first`. Lanes without a row are zero; all
+// 32 are written.
 inline void to_lanes(const float* from, std::int64_t stride, std::int64_t first, std::int64_t rows, std::int64_t size,
                      float factor, float* to) {
   for (std::int64_t lane = 0; lane < kTile; lane += 16) {
@@ -72,7 +74,7 @@ inline void score_rows(const float* x, const float* rows, std::int64_t stride, s
 }
 
 // scores[j · kTile + lane] = sum over i of x[i · kTile + lane] · rows[j · stride + i], for kVectors vectors of lanes,
-// as many of them at once as the registers hold.
+// as many at once as the registers hold.
 template <int kVectors>
 inline void score(const float* x, const float* rows, std::int64_t stride, std::int64_t count, std::int64_t size,
                   float* scores) {
@@ -85,7 +87,7 @@ inline void score(const float* x, const float* rows, std::int64_t stride, std::i
   for (; j < count; ++j) score_rows<kVectors, 1>(x, rows + j * stride, stride, size, scores + j * kTile);
 }
 
-// A matrix of factors: row r, column n at data[r · row + n · column].
+// A matrix of factors: row r, column n is at data[r · row + n · column].
 struct Factors {
   const float* data;
   std::int64_t row, column;
@@ -124,7 +126,7 @@ inline void accumulate(float* out, std::int64_t out_stride, std::int64_t rows, F
   for (; r < rows; ++r) accumulate_rows<1>(out + r * out_stride, out_stride, at(), with, with_stride, count, size);
 }
 
-// Which of the 16 queries from position `first` on may see key `key`.
+// Masks which of the 16 queries from position `first` on may attend to key `key`.
 inline Mask may_see(std::int64_t first, std::int64_t key) {
   return lanes_from(key - first);
 }

@@ -1,4 +1,4 @@
-// Global average pooling, channels in the lanes, f32 and from 8-bit integers; and its gradient.
+// Global average pooling with channels in the lanes, for f32 and 8-bit integers; and its gradient.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {

@@ -1,18 +1,17 @@
-// Batch norm with fused relu or relu6 (op_list.h): two passes over memory forward, two backward, channels in the
-// lanes.
+// Batch norm with fused relu or relu6 (op_list.h): two passes over memory forward, two backward, channels in the lanes.
 //
-// X, D and Y are what the first input, the gradient and the first output are stored as, float or BF16.
+// X, D and Y are the storage types of the first input, the gradient and the first output: float or BF16.
 //
-// Phase 0: each slice of rows sums its channels, f32 over 64 rows at a time, then in double. Phase 1: each slice adds
-// the sums of all slices in order — a few hundred numbers, cheaper than one more phase — and writes its rows.
+// Phase 0: each slice of rows sums its channels, in f32 over 64 rows at a time, then in double. Phase 1: each slice
+// adds the sums of all slices in order (a few hundred numbers, cheaper than another phase) and writes its rows.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-constexpr std::int64_t kRows = 64;  // of one f32 partial sum; with 128 channels they stay in the first-level cache
+constexpr std::int64_t kRows = 64;  // rows of one f32 partial sum; with 128 channels they stay in the first-level cache
 
-// Workspace: per slice of phase 0 two rows of doubles, then per slice of phase 1 two rows of floats.
+// Workspace: two rows of doubles per slice of phase 0, then two rows of floats per slice of phase 1.
 double* sums_of(const State* s, const Args& args, int slice) {
   return static_cast<double*>(args.workspace) + 2 * s->g.width * slice;
 }
@@ -28,7 +27,7 @@ void combine(const State* s, const Args& args, std::int64_t c, double* first, do
   }
 }
 
-// Sums of x - first row and of its square: with this shift, a large mean costs the variance no digits.
+// Sums x - first row and its square. With this shift a large mean costs the variance no digits.
 template <typename X>
 void statistics(const State* s, const X* x, Range rows, double* sums) {
   const std::int64_t width = s->g.width;
@@ -107,7 +106,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
     const double variance = s->g.rows ? spread / n : 0.0;
     const auto rstd = static_cast<float>(1.0 / sqrt(variance + double{s->attrs.epsilon}));
     mean[c] = static_cast<float>(average);
-    scale[c] = rstd * f32_in(s, args, 1)[c];  // of the saved values, so that backward computes the same
+    scale[c] = rstd * f32_in(s, args, 1)[c];  // from the saved values, so that backward computes the same
     if (slice != 0) continue;
     const double unbiased = s->g.rows > 1 ? spread / (n - 1.0) : variance;
     f32_out(s, args, 1)[c] = mean[c];
@@ -130,7 +129,7 @@ void inference(const void* opaque, const Args& args, int phase, int slice) {
             range_of(s, phase, slice));
 }
 
-// What backward knows of a block of channels.
+// The values that backward needs for a block of channels.
 template <int N>
 struct Channels {
   Floats mean[N], scale[N], beta[N];
@@ -144,19 +143,19 @@ Channels<N> channels_at(const State* s, const Args& args, std::int64_t c, M last
   for (int v = 0; v < N; ++v) {
     const auto mask = lanes_of(v, N, last);
     channels.mean[v] = load(mean + c + 16 * v, mask);
-    channels.scale[v] = load(rstd + c + 16 * v, mask) * load(gamma + c + 16 * v, mask);  // as forward rounds it
+    channels.scale[v] = load(rstd + c + 16 * v, mask) * load(gamma + c + 16 * v, mask);  // rounded as in forward
     channels.beta[v] = beta ? load(beta + c + 16 * v, mask) : zeros();
   }
   return channels;
 }
 
-// dy where the activation passed it; that is decided by repeating forward's steps from off = x - mean.
+// dy if the activation passed it, which is determined by repeating forward's steps from off = x - mean.
 template <bool Activated>
 inline Floats passed(Floats dy, Floats off, Floats scale, Floats beta, Floats last) {
   return Activated ? keep(passes16(fma(off, scale, beta), last), dy) : dy;
 }
 
-// Sums of the gradient and of the gradient times x - mean.
+// Sums the gradient, and the gradient times x - mean.
 template <typename X, typename D, bool Activated>
 void gradient_sums(const State* s, const Args& args, Range rows, double* sums) {
   const std::int64_t width = s->g.width;
@@ -191,7 +190,7 @@ void gradient_sums(const State* s, const Args& args, Range rows, double* sums) {
   }
 }
 
-// dx = gamma rstd (g - average of g - (x - mean) rstd² · average of g (x - mean)).
+// dx = gamma rstd (g - mean of g - (x - mean) rstd² · mean of g (x - mean)).
 template <typename X, typename D, typename Y, bool Activated>
 void gradient_rows(const State* s, const Args& args, Range rows, const float* averages) {
   const std::int64_t width = s->g.width;

@@ -1,4 +1,4 @@
-// Epilogues of quantized layers: sums become real numbers or the next layer's bytes. Used by int8.cpp and
+// Epilogues of quantized layers: convert sums to real numbers or to the next layer's bytes. Used by int8.cpp and
 // depthwise_int8.cpp. Internal linkage throughout (simd.h says why).
 #pragma once
 
@@ -7,20 +7,21 @@
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-constexpr std::int64_t kMostProducts = INT32_MAX / (255 * 128);  // whose sum of bytes fits into 32 bits
+constexpr std::int64_t kMostProducts = INT32_MAX / (255 * 128);  // their sum of bytes fits into 32 bits
 
-// How a sum becomes y: in steps of y, except for gelu, which needs the real number. Per channel, padded to 16.
+// The conversion of a sum to y, in steps of y; for gelu, which needs the real number, in real units. Per channel,
+// padded to 16.
 struct Epilogue {
   const float *scale, *bias;
   Activation activation;
-  float low, high;  // the range of the activation and of y's type
-  float step;       // the remaining divisor
+  float low, high;  // the intersection of the activation's range and that of y's type
+  float step;       // the divisor that remains
 };
 inline std::int64_t epilogue_floats(std::int64_t channels) {
   return 2 * ((channels + 15) / 16 * 16);
 }
 
-// Written to `factors`, epilogue_floats() of them.
+// Writes epilogue_floats() floats to `factors`.
 inline Epilogue make_epilogue(const State* s, const Args& args, std::int64_t channels, float* factors) {
   const std::int64_t padded = (channels + 15) / 16 * 16;
   const float *b = f32_in(s, args, 2), *w_scales = f32_in(s, args, 3);
@@ -41,7 +42,7 @@ inline Epilogue make_epilogue(const State* s, const Args& args, std::int64_t cha
   return {scale, bias, activation, low, high, after ? step : 1.0f};
 }
 
-// The sums of channels o … o + 15, of which `left` are there, to y + at.
+// Stores the sums of channels o … o + 15, of which `left` exist, at y + at.
 template <DType Y, bool Gelu>
 inline void store_sums(const Epilogue& e, Ints sum, std::int64_t o, void* y, std::int64_t at, std::int64_t left) {
   Floats value = fma(to_floats(sum), load(e.scale + o), load(e.bias + o));

@@ -1,14 +1,14 @@
-// Convolution of any number of channels, one group, f32: forward and the gradient to the images. Both go over an image,
-// copied with its padding unless it has none, with windows of contiguous rows against packed weights (product.h).
+// Convolution with any number of channels and one group, f32: forward and the gradient to the images. Both multiply
+// windows of an image with packed weights (product.h). The image is copied with its padding, unless it has none.
 //
-// The gradient at stride s is s x s convolutions of stride 1: pixels of dx that are s apart have the same taps. Their
-// kernels are the taps turned around, and go over dy.
+// The gradient with stride s consists of s x s convolutions of stride 1, because pixels of dx that are s apart have the
+// same taps. Their kernels are the reversed taps, applied to dy.
 #include "kernels/simd/product.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// An image as windows see it: `wide` pixels a row of `channels`, from pixel (-top, -left) of the plain one on.
+// An image as windows see it: `wide` pixels of `channels` per row, starting at pixel (-top, -left) of the plain image.
 struct Padded {
   std::int64_t high, wide, channels, top, left;
   std::int64_t row() const { return wide * channels; }
@@ -21,7 +21,7 @@ inline bool is_plain(const Padded& p, std::int64_t h, std::int64_t w) {
 inline void clear(float* to, std::int64_t count) {
   by_vectors(0, count, [&](std::int64_t i, auto mask) { store(to + i, zeros(), mask); });
 }
-// Rows begin … end-1 of the padded image of x[h, w, channels].
+// Copies rows begin … end-1 of the padded image of x[h, w, channels].
 void copy_padded(const Padded& p, const float* x, std::int64_t h, std::int64_t w, Range rows, float* to) {
   const std::int64_t before = p.left > 0 ? smaller(p.left, p.wide) : 0;
   std::int64_t end = smaller(p.wide, w + p.left);
@@ -42,8 +42,8 @@ void copy_padded(const Padded& p, const float* x, std::int64_t h, std::int64_t w
   }
 }
 
-// Windows of kh x kw pixels, `step` pixels apart in each direction, over rows of `row` floats; results of `columns`
-// channels go to y, y_row and y_pixel floats apart.
+// Windows of kh x kw pixels, step_h and step_w pixels apart, over rows of `row` floats. Results have `columns` channels
+// and go to y, with strides y_row and y_pixel in floats.
 struct Windows {
   const float* image;
   std::int64_t row, channels, step_h, step_w, kh, kw, high, wide;
@@ -55,7 +55,7 @@ struct Windows {
   Activation activation;
 };
 
-// One panel of weights, terms [first, first + segments) x [begin, end) of the kernel's rows.
+// Multiplies with one panel of weights: terms [first, first + segments) x [begin, end) of the kernel's rows.
 void pass(const Windows& w, std::int64_t j, std::int64_t first, std::int64_t segments, std::int64_t begin,
           std::int64_t end) {
   const std::int64_t run = w.kw * w.channels, terms = w.kh * run;
@@ -81,7 +81,7 @@ void correlate(Windows w) {
                       w.y_row == w.wide * w.y_pixel;
   if (joined) w.wide *= w.high, w.high = 1;
   for (std::int64_t j = 0; j < w.columns; j += kPanel) {
-    if (run <= kDepth) {  // as many whole rows of the kernel as make a pass
+    if (run <= kDepth) {  // as many whole rows of the kernel as fit into a pass
       const std::int64_t most = run > 0 ? smaller(kDepth / run, w.kh) : w.kh;
       for (std::int64_t first = 0; first < w.kh; first += most) pass(w, j, first, smaller(most, w.kh - first), 0, run);
       continue;
@@ -123,8 +123,8 @@ void pack_forward(const void* opaque, const void* weights, void* packed) {
   pack_columns(static_cast<const float*>(weights), terms, terms, g.o, static_cast<float*>(packed));
 }
 
-// Along one dimension, the pixels first, first + stride … of dx: how many, and how many taps they have; tap t of them,
-// backwards, is kernel element last - t · stride on pixel i + shift + t of dy.
+// Along one dimension, the pixels first, first + stride, … of dx: their number, and their number of taps. Tap t,
+// counted backwards, is kernel element last - t · stride, applied to pixel i + shift + t of dy.
 struct Class {
   std::int64_t count, taps, last, shift;
 };
@@ -135,7 +135,7 @@ inline Class class_of(std::int64_t first, std::int64_t size, std::int64_t kernel
   const std::int64_t count = first < size ? (size - first + stride - 1) / stride : 0;
   return {count, taps, least + (taps - 1) * stride, (first + pad) / stride - taps + 1};
 }
-// What all classes need of dy: pixels before its first and in all.
+// The part of dy that all classes need: the number of pixels before its first one, and in total.
 inline Range reach_of(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t pad) {
   Range reach{0, 0};
   for (std::int64_t first = 0; first < smaller(stride, size); ++first) {
@@ -152,7 +152,7 @@ Padded padded_gradient(const Geometry& g) {
   return {high.end, wide.end, g.o, high.begin, wide.begin};
 }
 
-// Calls body(first row, first column, its classes, where its weights begin) for each class of pixels.
+// Calls body(first row, first column, row class, column class, offset of its weights) for each class of pixels.
 template <typename Body>
 void by_classes(const Geometry& g, Body body) {
   std::int64_t at = 0;
@@ -180,7 +180,7 @@ void backward_data(const void* opaque, const Args& args, int phase, int slice) {
     const std::int64_t row = plain ? g.ow * g.o : p.row();
     by_classes(g, [&](std::int64_t a, std::int64_t b, const Class& h, const Class& w, std::int64_t at) {
       float* first = dx + (a * g.w + b) * g.c;
-      if (h.taps * w.taps == 0) {  // pixels that no window takes
+      if (h.taps * w.taps == 0) {  // pixels that no window reads
         for (std::int64_t i = 0; i < h.count; ++i)
           for (std::int64_t j = 0; j < w.count; ++j) clear(first + (i * g.sh * g.w + j * g.sw) * g.c, g.c);
         return;

@@ -1,5 +1,5 @@
-// Direct convolution for images of up to four channels (a network's first layer), f32 forward: broadcast pixel
-// times a vector of output channels. Sliced by image.
+// Direct convolution for images of up to four channels (a network's first layer), f32 forward: a broadcast pixel times
+// a vector of output channels. Sliced by image.
 #include "kernels/simd/conv_first.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -10,12 +10,12 @@ struct Forward {
   const float* weights;  // packed: [taps][channels padded to 16]
   const float* bias;
   Bounds bounds;                // of y
-  const std::int32_t* offsets;  // of each tap in the padded image
-  std::int64_t taps, stride;    // stride: of a tap's weights
+  const std::int32_t* offsets;  // of each tap, in the padded image
+  std::int64_t taps, stride;    // stride: floats between the weights of successive taps
 };
 
-// P pixels of one output row, N vectors of channels from `o`. `row` is the first pixel's window, whose neighbours start
-// Step (or, for 0, `any_step`) elements later.
+// Computes P pixels of one output row in N vectors of channels from `o` on. `row` is the first pixel's window; the next
+// windows are Step (or, if that is 0, `any_step`) elements apart.
 template <int P, int N, int Step>
 void pixels(const Forward& f, const float* row, std::int64_t any_step, float* y, std::int64_t width, std::int64_t o,
             Mask last) {
@@ -56,7 +56,7 @@ void pixels(const Forward& f, const float* row, std::int64_t any_step, float* y,
   }
 }
 
-// The pixels whose sums the registers hold, beside the weights and a pixel.
+// The number of pixels whose sums fit in the registers, beside the weights and one pixel.
 constexpr int pixels_at_once(int vectors) {
   return kHeld < 32 ? 6 : vectors == 4 ? 6 : 14;
 }
@@ -72,7 +72,8 @@ void output_row(const Geometry& g, const Forward& f, const float* window, float*
   for (; ow < g.ow; ++ow) pixels<1, N, Step>(f, window + ow * step, step, y + ow * g.o, g.o, o, last);
 }
 
-// All channels of a row before the next row, so that each line of y is written while it is in the first cache.
+// Computes all channels of a row before the next row, so that each line of y is written while it is in the first-level
+// cache.
 template <int Step>
 void forward_image(const Geometry& g, const Forward& f, float* y) {
   for (std::int64_t oh = 0; oh < g.oh; ++oh, y += g.ow * g.o) {
@@ -115,7 +116,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
-// w[O, taps] to [taps, O padded to 16].
+// Packs w[O, taps] as [taps, O padded to 16].
 void pack(const void* opaque, const void* weights, void* packed) {
   const State* s = state_of(opaque);
   const std::int64_t count = taps(s->g), stride = padded_channels(s->g);

@@ -1,5 +1,5 @@
-// What the convolutions for images of up to four channels share: output channels stand in the lanes, and each image is
-// copied once with its padding, so that no tap needs a test. Internal linkage throughout (simd.h says why).
+// Shared by the convolutions for images of up to four channels. Output channels are in the lanes. Each image is copied
+// once with its padding, so that taps need no bounds checks. Internal linkage throughout (simd.h says why).
 #pragma once
 
 #include "kernels/simd/lanes.h"
@@ -27,7 +27,7 @@ inline std::int64_t row_size(const Geometry& g) {
   return reach_w(g) * g.c;
 }
 
-// Where the plain image's rows land in the padded one. `copy(from, to, elements)` is called for each of them.
+// Calls `copy(from, to, elements)` for each row of the plain image and its place in the padded one.
 template <typename T, typename Copy>
 inline void copy_rows(const Geometry& g, const T* x, T* image, Copy copy) {
   const std::int64_t below = reach_h(g) - g.pt, right = reach_w(g) - g.pl;
@@ -42,7 +42,7 @@ inline std::int64_t image_floats(const Geometry& g) {
 inline void clear_image(const Geometry& g, float* image) {
   for (std::int64_t i = 0; i < image_floats(g); i += 16) store(image + i, zeros());
 }
-// Into an image that was cleared: the padding is left alone.
+// `image` was cleared before; the padding is not written.
 inline void copy_image(const Geometry& g, const float* x, float* image) {
   copy_rows(g, x, image, [](const float* from, float* to, std::int64_t count) {
     by_vectors(0, count, [&](std::int64_t i, auto mask) { store(to + i, load(from + i, mask), mask); });

@@ -1,15 +1,15 @@
-// Gradient to the weights (and bias) of a convolution on images of up to four channels, f32. Sliced by image;
-// partial sums are added in slice order.
+// Gradient to the weights (and bias) of a convolution on images of up to four channels, f32. Sliced by image; partial
+// sums are added in slice order.
 #include "kernels/simd/conv_first.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// Taps in registers at once, with their vectors of channels, their dy and the sums of it.
+// The number of taps held in registers, with their vectors of channels, dy and the sums of dy.
 constexpr int kMostTaps = 13, kTaps = kHeld >= 32 ? kMostTaps : 5;
 
-// Adds one image's gradient for T taps (offsets into the padded image) and N vectors of channels to `sums`, rows
-// `stride` apart, and the sums of dy to `bias_sums` unless that is null.
+// Adds one image's gradient for T taps (offsets into the padded image) and N vectors of channels to `sums`, whose rows
+// are `stride` apart, and the sums of dy to `bias_sums` unless it is null.
 template <int T, int N, typename M>
 void gradient(const Geometry& g, const float* image, const float* dy, const std::int64_t* offsets, float* sums,
               float* bias_sums, std::int64_t stride, M last) {
@@ -62,7 +62,7 @@ Gradient<M> gradient_of(std::int64_t block) {
   return kByTaps[block - 1];
 }
 
-// All taps in blocks of nearly equal size: a block of one or two would wait for its own sums.
+// Takes all taps in blocks of nearly equal size, because a block of one or two has too few sums to hide latency.
 template <int N, typename M>
 void gradient_image(const Geometry& g, const float* image, const float* dy, float* sums, std::int64_t stride, M last) {
   const std::int64_t count = taps(g), in_row = g.kw * g.c, blocks = (count + kTaps - 1) / kTaps;
@@ -90,7 +90,7 @@ void add_slices(const State* s, const Args& args, const float* all, Range channe
 }
 
 // Workspace: per slice the padded image, then per slice the sums [taps + 1][channels padded], the last row for db.
-// Phase 0, by image: the sums; phase 1, by output channel: those of all slices added in order.
+// Phase 0, by image, computes the sums; phase 1, by output channel, adds those of all slices in order.
 void backward_weights(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Geometry& g = s->g;

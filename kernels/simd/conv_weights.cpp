@@ -1,16 +1,17 @@
-// Gradient to the weights (and bias) of a convolution of any number of channels, one group, f32: for each tap sums of
-// outer products of pixels and of dy (product.h), pixels in order, without copies: a tap knows which windows it is in.
+// Gradient to the weights (and bias) of a convolution with any number of channels and one group, f32. For each tap it
+// sums outer products of pixels of x and of dy (product.h), pixels in order. Nothing is copied: a tap's windows are
+// known.
 //
-// Large weights are sliced by blocks of 64 x 64 of a tap's channels, each over all images. Of small ones every slice
-// has sums of its own, over its images; they are added in slice order.
+// Large weights are sliced by blocks of 64 x 64 of a tap's channels, each over all images. For small weights each slice
+// has its own sums over its images; they are added in slice order.
 #include "kernels/simd/product.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-constexpr std::int64_t kChannels = 64;      // channels of x and of dy that a block has
-constexpr std::int64_t kLarge = 64 * 1024;  // weights from here on are sliced themselves
-constexpr std::int64_t kGroup = 128;        // pixels whose 64 channels of x and dy stay in the first cache
+constexpr std::int64_t kChannels = 64;      // channels of x and of dy in a block
+constexpr std::int64_t kLarge = 64 * 1024;  // larger weights are themselves sliced
+constexpr std::int64_t kGroup = 128;        // 64 channels of x and dy of so many pixels stay in the first-level cache
 
 // Block `item`: a tap, 64 channels of x, 64 of dy.
 struct Block {
@@ -28,7 +29,7 @@ inline Block block_of(const Geometry& g, std::int64_t item) {
   return {tap / g.kw, tap % g.kw, c, o, smaller(kChannels, g.c - c), smaller(kChannels, g.o - o)};
 }
 
-// The windows of `count` whose element `tap` lies within `size`.
+// The windows among `count` whose element `tap` is within `size`.
 inline Range windows_with(std::int64_t tap, std::int64_t count, std::int64_t size, std::int64_t stride,
                           std::int64_t pad) {
   const std::int64_t begin = pad > tap ? (pad - tap + stride - 1) / stride : 0, last = size - 1 + pad - tap;
@@ -36,7 +37,7 @@ inline Range windows_with(std::int64_t tap, std::int64_t count, std::int64_t siz
   return {begin, end > begin ? end : begin};
 }
 
-// sums[c · step + o] = the gradient of a block by the rows of y in `rows`, image after image.
+// sums[c · step + o] = a block's gradient from the rows of y in `rows`, image after image.
 void sum_block(const State* s, const Args& args, const Block& b, Range rows, float* sums, std::int64_t step) {
   const Geometry& g = s->g;
   const Range high = windows_with(b.kh, g.oh, g.h, g.sh, g.pt), wide = windows_with(b.kw, g.ow, g.w, g.sw, g.pl);
@@ -44,7 +45,7 @@ void sum_block(const State* s, const Args& args, const Block& b, Range rows, flo
     by_vectors(0, b.wide, [&](std::int64_t o, auto mask) { store(sums + c * step + o, zeros(), mask); });
   const std::int64_t count = wide.end - wide.begin;
   if (count <= 0) return;
-  // Where windows of a tap lie one behind another, rows are joined.
+  // If the windows of a tap are contiguous, rows are joined.
   const bool joined =
       g.kh == 1 && g.kw == 1 && g.sh == 1 && g.sw == 1 && g.pt == 0 && g.pl == 0 && g.oh == g.h && g.ow == g.w;
   const auto add = [&](std::int64_t x, std::int64_t y, std::int64_t pixels) {
@@ -68,7 +69,7 @@ void sum_block(const State* s, const Args& args, const Block& b, Range rows, flo
   }
 }
 
-// db of 64 channels from `o` on.
+// Sums db for 64 channels from `o` on.
 void sum_bias(const State* s, const Args& args, std::int64_t o, Range rows, float* sums) {
   const Geometry& g = s->g;
   const float* dy = f32_in(s, args, 1) + o;
@@ -79,7 +80,7 @@ void sum_bias(const State* s, const Args& args, std::int64_t o, Range rows, floa
   });
 }
 
-// Sliced by block. Workspace: per slice the sums of one.
+// Sliced by block. Workspace: the sums of one block per slice.
 void by_blocks(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Geometry& g = s->g;
@@ -115,8 +116,8 @@ void add_slices(const State* s, const Args& args, Range channels) {
     }
 }
 
-// Phase 0, by image: sums of each slice, [taps + 1][channels of dy], the last row for db; phase 1, by channel: those of
-// all slices added in order.
+// Phase 0, by image, computes each slice's sums [taps + 1][channels of dy], the last row for db; phase 1, by channel,
+// adds those of all slices in order.
 void by_images(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Geometry& g = s->g;

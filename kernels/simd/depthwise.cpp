@@ -1,8 +1,8 @@
-// Depthwise 3x3 convolution, f32, stride 1 and 2: forward and the gradient to the images. Sliced by rows of the
-// result; an element's sum runs over its taps in order, whatever the slices.
+// Depthwise 3x3 convolution, f32, stride 1 and 2: forward and the gradient to the images. Sliced by rows of the result.
+// An element's sum runs over its taps in order, whatever the slices.
 //
-// Used without oneDNN: measured at MobileNetV2's shapes (96x96, batch 32) oneDNN 2.6 is 1.1-2.2 times as fast
-// forward, 1.1-1.7 times to the images and 1.4-3.7 times to the weights, so the table asks it first.
+// Used without oneDNN. At MobileNetV2's shapes (96x96, batch 32) oneDNN 2.6 measured 1.1-2.2 times as fast forward,
+// 1.1-1.7 times to the images and 1.4-3.7 times to the weights, so the table asks it first.
 #include "kernels/simd/depthwise.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -14,9 +14,9 @@ struct Line {
   const float* from;                // source row under the first kernel row
   const float* w;                   // packed weights of that kernel row
   float* y;                         //
-  std::int64_t row, pixel, w_step;  // floats from row to row, from pixel to pixel (of y too), from tap to tap
+  std::int64_t row, pixel, w_step;  // floats between rows, between pixels (of y too), and between taps
   std::int64_t width, from_width, left;
-  std::int64_t rows;  // kernel rows that lie within the source
+  std::int64_t rows;  // kernel rows that are within the source
   Floats start;       // bias
   Bounds bounds;
   Mask mask;
@@ -27,7 +27,7 @@ void finish(const Line& l, std::int64_t at, Floats sum) {
   store<Tail>(l.y + at * l.pixel, bounded16(l.bounds, sum), l.mask);
 }
 
-// P neighbours from `at` on whose windows lie within the source's rows.
+// P neighbouring pixels from `at` on, whose windows are within the source's rows.
 template <int P, int S, bool Tail>
 void pixels(const Line& l, std::int64_t at) {
   constexpr int kValues = (P - 1) * S + 3;
@@ -51,7 +51,7 @@ void pixels(const Line& l, std::int64_t at) {
   for (int p = 0; p < P; ++p) finish<Tail>(l, at + p, sum[p]);
 }
 
-// A pixel whose window hangs over the left or right edge.
+// A pixel whose window extends over the left or right edge.
 template <bool Tail>
 void edge(const Line& l, std::int64_t at, std::int64_t stride) {
   const std::int64_t first = at * stride - l.left;
@@ -76,7 +76,7 @@ void line(const Line& l) {
   for (; at < l.width; ++at) edge<Tail>(l, at, S);
 }
 
-// The rows of `range`, of y[n,h,w,c], from source[n,from_h,from_w,c].
+// Computes the rows in `range` of y[n,h,w,c] from source[n,from_h,from_w,c].
 struct Images {
   const float *source, *packed, *bias;
   float* y;
@@ -130,7 +130,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
     correlate<2>(m, rows, padded_channels(g));
 }
 
-// At stride 1 the gradient is a convolution of dy with the kernel turned around, which pack() did.
+// With stride 1 the gradient is a convolution of dy with the reversed kernel, which pack() has prepared.
 void backward_data(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Geometry& g = s->g;
@@ -149,7 +149,7 @@ void backward_data(const void* opaque, const Args& args, int phase, int slice) {
   correlate<1>(m, range_of(s, phase, slice), padded_channels(g));
 }
 
-// At stride 2 a row of dx has gradients from at most two rows of dy, each through one row of the kernel.
+// With stride 2 a row of dx has gradients from at most two rows of dy, each through one row of the kernel.
 struct Sources {
   const float *dy[2], *w[2];
   int count = 0;
@@ -178,8 +178,8 @@ void one_apart(const Geometry& g, const Sources& sources, float* dx, std::int64_
   store<Tail>(dx + w * g.c + c, sum, mask);
 }
 
-// 2P pixels of dx: pixel 2j - left has dy[j] by the first tap and dy[j - 1] by the last, the next one dy[j] by the
-// middle tap.
+// 2P pixels of dx. Pixel 2j - left gets dy[j] through the first tap and dy[j - 1] through the last; the next pixel gets
+// dy[j] through the middle tap.
 template <int P, bool Tail>
 void pairs_apart(const Geometry& g, const Sources& sources, float* dx, std::int64_t j, std::int64_t c, Mask mask) {
   Floats even[P], odd[P];
@@ -235,7 +235,7 @@ void backward_data_apart(const void* opaque, const Args& args, int phase, int sl
   }
 }
 
-// w[C, taps] to [taps][C padded to 16], the taps reversed if `turned`.
+// Packs w[C, taps] as [taps][C padded to 16], with the taps reversed if `turned`.
 void pack_taps(const State* s, const void* weights, void* packed, bool turned) {
   const std::int64_t stride = padded_channels(s->g);
   const auto* w = static_cast<const float*>(weights);

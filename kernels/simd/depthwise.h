@@ -1,5 +1,5 @@
-// What the depthwise 3x3 convolutions share: each channel is an image of its own, 16 of them stand in the lanes of a
-// vector, and a row of pixels is taken at a time. Internal linkage throughout (simd.h says why).
+// Shared by the depthwise 3x3 convolutions. Each channel is a separate image; 16 channels are in the lanes of a vector,
+// and one row of pixels is computed at a time. Internal linkage throughout (simd.h says why).
 #pragma once
 
 #include "kernels/simd/lanes.h"
@@ -30,14 +30,14 @@ inline void store(float* to, Floats x, Mask mask) {
     store(to, x);
 }
 
-// Along one dimension, windows at i * stride - before: those of `count` that lie wholly within `size`.
+// Along one dimension, with windows at i * stride - before: those of `count` windows that are entirely within `size`.
 inline Range inner(std::int64_t count, std::int64_t size, std::int64_t stride, std::int64_t before) {
   const std::int64_t last = size - kSide + before, begin = (before + stride - 1) / stride;
   const std::int64_t end = last < 0 ? 0 : last / stride + 1;
   const Range range{begin < count ? begin : count, end < count ? end : count};
   return {range.begin, range.end > range.begin ? range.end : range.begin};
 }
-// The taps [begin, end) of the window at `first` that lie within `size`.
+// The taps [begin, end) of the window at `first` that are within `size`.
 inline Range taps_within(std::int64_t first, std::int64_t size) {
   const std::int64_t begin = first < 0 ? -first : 0, end = size - first < kSide ? size - first : kSide;
   return {begin, end > begin ? end : begin};

@@ -6,7 +6,7 @@
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// A row of results for up to 16 channels, of which `left` are there.
+// A row of results for up to 16 channels, of which `left` exist.
 struct ByteLine {
   const std::uint8_t* from;  // source row under the first kernel row, at the first channel
   const std::int32_t* w;     // packed weights of that kernel row
@@ -14,12 +14,12 @@ struct ByteLine {
   std::int64_t o, left;
   void* y;
   std::int64_t y_at;
-  std::int64_t row, pixel, w_step;  // from row to row, from pixel to pixel (of y too), from tap to tap
+  std::int64_t row, pixel, w_step;  // strides of rows, of pixels (of y too), and of taps
   std::int64_t width, from_width, before;
-  std::int64_t rows;  // kernel rows that lie within the source
+  std::int64_t rows;  // kernel rows that are within the source
 };
 
-// P neighbours from `at` on whose windows lie within the source's rows.
+// P neighbouring pixels from `at` on, whose windows are within the source's rows.
 template <int P, int S, bool Signed, DType Y, bool Gelu>
 void byte_pixels(const ByteLine& l, std::int64_t at) {
   constexpr int kValues = (P - 1) * S + 3;
@@ -44,7 +44,7 @@ void byte_pixels(const ByteLine& l, std::int64_t at) {
   for (int p = 0; p < P; ++p) store_sums<Y, Gelu>(l.epilogue, sum[p], l.o, l.y, l.y_at + (at + p) * l.pixel, l.left);
 }
 
-// A pixel whose window hangs over the left or right edge.
+// A pixel whose window extends over the left or right edge.
 template <bool Signed, DType Y, bool Gelu>
 void byte_edge(const ByteLine& l, std::int64_t at, std::int64_t stride) {
   const std::int64_t first = at * stride - l.before;
@@ -98,7 +98,7 @@ void byte_forward(const void* opaque, const Args& args, int phase, int slice) {
   });
 }
 
-// w[C, taps] to [taps][C padded to 16], each a 16-bit number with zeros above.
+// Packs w[C, taps] as [taps][C padded to 16], each a 16-bit number with zeros above.
 void pack_bytes(const void* opaque, const void* weights, void* packed) {
   const State* s = state_of(opaque);
   const std::int64_t stride = padded_channels(s->g);

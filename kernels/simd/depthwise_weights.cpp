@@ -1,12 +1,12 @@
-// Gradient to the weights (and bias) of a depthwise 3x3 convolution, f32, stride 1 and 2. Sliced by image;
-// partial sums are added in slice order.
+// Gradient to the weights (and bias) of a depthwise 3x3 convolution, f32, stride 1 and 2. Sliced by image; partial sums
+// are added in slice order.
 #include "kernels/simd/depthwise.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
 // Adds one row's part of the gradient to the three taps of a kernel row at `sums`, `step` apart, for up to 16 channels:
-// the sum over i of dy[i] times the pixel i * S - g.pl + tap of `x`.
+// the sum over i of dy[i] times pixel i * S - g.pl + tap of `x`.
 template <int S, bool Tail>
 void add_row(const Geometry& g, const float* x, const float* dy, float* sums, std::int64_t step, Mask mask) {
   constexpr int kMany = 4, kValues = (kMany - 1) * S + 3;
@@ -75,8 +75,8 @@ void add_slices(const State* s, const Args& args, const float* all, Range channe
     }
 }
 
-// Workspace: per slice the sums [taps + 1][channels padded], the last row for db. Phase 0, by image: the sums; phase 1,
-// by channel: those of all slices added in order.
+// Workspace: per slice the sums [taps + 1][channels padded], the last row for db. Phase 0, by image, computes the sums;
+// phase 1, by channel, adds those of all slices in order.
 void backward_weights(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Geometry& g = s->g;

@@ -1,4 +1,4 @@
-// Dropout: sixteen Philox blocks at a time, the same numbers as philox.h gives one by one; for single elements or for
+// Dropout: sixteen Philox blocks at a time, the same numbers that philox.h gives one by one. Drops single elements or
 // whole examples (stochastic depth).
 #include "kernels/simd/lanes.h"
 
@@ -6,7 +6,7 @@ namespace mlx::kernels::MLX_ISA {
 namespace {
 
 struct Stream {
-  std::uint64_t seed, mixed;  // as random_block of philox.h has them
+  std::uint64_t seed, mixed;  // as in random_block of philox.h
 };
 
 // The numbers of elements 4·block … 4·block+63 in order; block is a multiple of 16.

@@ -1,5 +1,4 @@
-// Embedding and added positions with their gradients; ids outside a table read zeros and give no
-// gradient.
+// Embedding and added positions, with their gradients. Ids outside a table read zeros and have no gradient.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -26,7 +25,7 @@ void embedding(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
-// Sliced by blocks of 16 columns, so that words used often do not weigh on one slice.
+// Sliced by blocks of 16 columns, so that frequent words do not load one slice.
 void embedding_backward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const std::int64_t dim = s->g.dim;

@@ -1,5 +1,5 @@
-// What happens to gradients between backward and update: running sums, norms, and the direction that Muon
-// orthogonalises. Squares are added in double, sixteen lanes wide, slice after slice.
+// Kernels between backward and update: running sums, norms, and the direction that Muon orthogonalises. Squares are
+// added in double in sixteen lanes, slice after slice.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -19,7 +19,7 @@ void accumulate(const void* opaque, const Args& args, int phase, int slice) {
   });
 }
 
-// Sixteen running sums, in double, of the squares of its inputs.
+// Sixteen running sums, in double, of the squares of the inputs.
 struct Squares {
   Doubles sums = doubles(0.0);
   void add(Floats x) {
@@ -49,7 +49,7 @@ void norm(const void* opaque, const Args& args, int phase, int slice) {
   static_cast<double*>(args.workspace)[slice] = squares.total();
 }
 
-constexpr double kLeastNorm = 1e-7;  // added, so that a gradient of zeros stays one
+constexpr double kLeastNorm = 1e-7;  // avoids a division by zero for a zero gradient
 
 void muon_direction(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
@@ -62,7 +62,7 @@ void muon_direction(const void* opaque, const Args& args, int phase, int slice) 
     return;
   }
   const float *dw = f32_in(s, args, 0), *velocity = f32_in(s, args, 1), *factor = f32_in(s, args, 2);
-  if (factor && factor[0] != factor[0]) {  // the step is left out
+  if (factor && factor[0] != factor[0]) {  // the step is skipped
     by_vectors(range.begin, range.end, [&](std::int64_t i, auto mask) { store(x + i, zeros(), mask); });
     static_cast<double*>(args.workspace)[slice] = 0.0;
     return;

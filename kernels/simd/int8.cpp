@@ -1,22 +1,22 @@
-// Quantized linear layers and convolutions of one group: u8|s8 by s8 to u8|s8|f32. Rows of x, or windows of an image,
-// against packed weights as in product.h; sums of bytes are exact, so that neither blocks nor instruction set change a
-// bit.
+// Quantized linear layers and convolutions with one group: u8|s8 by s8 to u8|s8|f32. Rows of x, or windows of an image,
+// are multiplied with packed weights as in product.h. Sums of bytes are exact, so neither the blocks nor the
+// instruction set changes a bit.
 //
-// x is copied as Terms (vector.h) with an image's padding, unless it already is what windows want. A row of the kernel
-// is filled up to whole dots with weights of zero, whatever stands there in x. Where Terms have 128 added the sums
-// start at -128 times the weights' sum.
+// x is copied as Terms (vector.h) with an image's padding, unless windows can read it directly. Each row of the kernel
+// is padded to whole dots with zero weights, so what x holds there does not matter. If Terms have 128 added, the sums
+// start at -128 times the sum of the weights.
 #include "kernels/simd/bytes.h"
 #include "kernels/simd/product.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// A problem as lines of results: of a linear layer or a 1x1 convolution all rows are one line.
+// A problem as lines of results. All rows of a linear layer or a 1x1 convolution are one line.
 struct Lines {
-  std::int64_t images, high, wide;       // lines of an image, results of a line
-  std::int64_t segments, run, channels;  // rows of a kernel, their terms; results' width
+  std::int64_t images, high, wide;       // lines per image, results per line
+  std::int64_t segments, run, channels;  // rows of a kernel, terms per row; width of the results
   std::int64_t step_h, step_w, x_high, x_wide, pixel, top, left;
-  bool plain;  // no window leaves the image
+  bool plain;  // no window extends over the image's edge
 
   std::int64_t dots() const { return (run + kTerms - 1) / kTerms; }  // of a segment
   std::int64_t padded() const { return rounded_up(channels, 16); }
@@ -34,17 +34,17 @@ Op op_of(const State* s) {
   return s->g.oh > 0 ? Op::kConv2d : Op::kLinear;
 }
 
-// Of a line that is all of the problem as many results are taken at once as a slice has room for.
+// If the whole problem is one line, a slice takes as many results at once as its copy of x has room for.
 constexpr std::int64_t kRowsAtOnce = 96;
 bool is_one_line(const Lines& l) {
   return l.images == 1 && l.high == 1 && l.segments == 1 && l.step_w == 1 && l.pixel == l.run;
 }
-// Whether windows may read x directly: bytes of unsigned terms whose dots end with the run.
+// True if windows can read x directly: bytes as unsigned terms, with runs that are whole dots.
 bool reads_plain(const Lines& l, DType x) {
   return sizeof(Term) == 1 && x == DType::kU8 && l.plain && l.run % kTerms == 0;
 }
 
-// What a slice copies x into: a pixel, or a row of x, begins every `pixel` terms.
+// A slice's copy of x: a pixel, or a row of x, begins every `pixel` terms.
 struct Copied {
   std::int64_t rows, wide, pixel;
   std::int64_t row() const { return wide * pixel; }
@@ -65,14 +65,14 @@ void fill(Term* to, std::int64_t count, Term value) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = value;
 }
 
-// Windows `step` terms apart, `jump` from one row of a kernel to the next, against a panel of weights.
+// Windows `step` terms apart, with kernel rows `jump` apart, times a panel of weights.
 struct Tile {
   const Term* x;
   std::int64_t step, jump, segments, dots;
   const std::int32_t* w;
   const std::int32_t* start;
   Epilogue epilogue;
-  std::int64_t o, left;  // the panel's first channel, and how many there are from it on
+  std::int64_t o, left;  // the panel's first channel, and the number of channels from there on
   void* y;
   std::int64_t y_at, y_step;
 };
@@ -83,7 +83,7 @@ inline Ints broadcast_terms(const Term* from) {
   return integers(terms);
 }
 
-// R results of N vectors of channels, from the result `first` on.
+// Computes R results in N vectors of channels, from result `first` on.
 template <int R, int N, DType Y, bool Gelu>
 void results(const Tile& t, std::int64_t first) {
   Ints sum[R][N];
@@ -123,7 +123,7 @@ void some_results(const Tile& t, std::int64_t first, std::int64_t count) {
     if (count < R) return some_results<R - 1, N, Y, Gelu>(t, first, count);
   results<R, N, Y, Gelu>(t, first);
 }
-// As product.h's strips: of nearly equal height.
+// Strips have nearly equal height, as in product.h.
 template <int N, DType Y, bool Gelu>
 void all_results(const Tile& t, std::int64_t count) {
   constexpr int kMost = most_rows(N);
@@ -143,10 +143,10 @@ void line(const Tile& t, std::int64_t count) {
   all_results<1, Y, Gelu>(t, count);
 }
 
-// `lines` lines of `wide` results each against all panels.
+// `lines` lines of `wide` results each, times all panels.
 struct Block {
   const Term* x;
-  std::int64_t row, pixel;  // terms from row to row and from pixel to pixel of x
+  std::int64_t row, pixel;  // terms between rows and between pixels of x
   std::int64_t lines, wide, y_at;
 };
 template <DType Y, bool Gelu>
@@ -181,7 +181,7 @@ void rows_of_line(const State* s, const Lines& l, const Args& args, const Epilog
   }
 }
 
-// Rows [begin, end) of an image as windows read it.
+// Copies rows [begin, end) of an image as windows read it.
 template <bool Signed>
 void copy_image(const Lines& l, const Copied& place, const std::uint8_t* x, Range rows, Term* to) {
   const std::int64_t before = smaller(l.left, place.wide);
@@ -234,7 +234,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   });
 }
 
-// w[O, segments, run] to panels of dots, then the initial values of the sums.
+// Packs w[O, segments, run] as panels of dots, then the initial values of the sums.
 template <bool Signed>
 void pack(const void* opaque, const void* weights, void* packed) {
   const State* s = state_of(opaque);
@@ -252,7 +252,7 @@ void pack(const void* opaque, const void* weights, void* packed) {
           const std::int64_t term = d * kTerms + i;
           const std::int8_t weight =
               o < l.channels && term < l.run ? w[o * row + segment * l.run + term] : std::int8_t{0};
-          to[i] = weight;  // NOLINT(bugprone-signed-char-misuse): a number, no character
+          to[i] = weight;  // NOLINT(bugprone-signed-char-misuse): a number, not a character
           sum += weight;
         }
     start[o] = -kNoTerm<Signed> * sum;

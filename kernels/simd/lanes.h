@@ -1,11 +1,11 @@
-// What the loops of kernels/simd share: exp, gelu, log, blocks of elements and of channels. Internal linkage throughout
+// Shared by the loops of kernels/simd: exp, gelu, log, blocks of elements and of channels. Internal linkage throughout
 // (simd.h says why).
 #pragma once
 
 #include "kernels/simd/simd.h"
 #include "kernels/simd/vector.h"
 
-// Before a loop over accumulators: unrolled whole, or gcc keeps the array of them in memory.
+// Before a loop over accumulators. It must be unrolled completely, or gcc keeps the array in memory.
 #ifdef __clang__
 #define MLX_UNROLL _Pragma("unroll")
 #else
@@ -19,14 +19,14 @@ inline const State* state_of(const void* state) {
   return static_cast<const State*>(state);
 }
 
-// What `make` gives for the type that a tensor's numbers are stored as: called with a float or a BF16.
+// Calls `make` with a value of the type that a tensor's elements are stored as: float or BF16.
 template <typename Make>
 Run stored_as(DType type, Make make) {
   return type == DType::kBF16 ? make(BF16{}) : make(float{});
 }
 
-// e^x to 1.5 ulp by reduction to |r| <= ln2/2 and the Taylor polynomial of degree 7. 0 below -104, inf above 89, NaN
-// stays.
+// e^x to 1.5 ulp, by reduction to |r| <= ln2/2 and the Taylor polynomial of degree 7. 0 below -104, inf above 89; NaN
+// stays NaN.
 inline Floats exp16(Floats x) {
   x = min(broadcast(89.0f), max(broadcast(-105.0f), x));  // second operand: NaN passes
   const Floats n = round(x * broadcast(1.44269504f));
@@ -43,8 +43,8 @@ inline Floats exp16(Floats x) {
   return scale(p, n);
 }
 
-// The factor of x in gelu(x), tanh form: 0.5 (1 + tanh u) = 1 / (1 + e^(-2u)). Taken at x clamped to ±20, where it is 0
-// or 1.
+// The factor of x in gelu(x), tanh form: 0.5 (1 + tanh u) = 1 / (1 + e^(-2u)). Computed at x clamped to ±20, where it
+// is 0 or 1.
 inline Floats gelu_factor(Floats x) {
   x = min(broadcast(20.0f), max(broadcast(-20.0f), x));
   const Floats inner = fma(x * x, broadcast(0.044715f), broadcast(1.0f));
@@ -57,9 +57,9 @@ inline Floats gelu16(Floats x) {
 }
 inline Floats relu16(Floats x) {
   return max(zeros(), x);
-}  // NaN stays
+}  // NaN stays NaN
 
-// What an activation other than gelu keeps of a number: relu [0, inf), relu6 [0, 6], none all of it. NaN stays.
+// The range of an activation other than gelu: relu [0, inf), relu6 [0, 6], none unbounded. NaN stays NaN.
 struct Bounds {
   Floats low, high;
 };
@@ -71,7 +71,7 @@ inline Bounds bounds_of(Activation activation) {
 inline Floats bounded16(Bounds bounds, Floats x) {
   return min(bounds.high, max(bounds.low, x));
 }
-// The largest y at which relu or relu6 let the gradient through: every one, or the last float below 6.
+// The largest y at which relu or relu6 pass the gradient on: infinity, or the last float below 6.
 inline Floats last_passing(Activation activation) {
   return broadcast(activation == Activation::kRelu6 ? 0x1.7ffffep+2f : __builtin_inff());
 }
@@ -79,13 +79,13 @@ inline Mask passes16(Floats y, Floats last) {
   return (y > zeros()) & (y <= last);
 }
 
-// Added to sixteen doubles at `sums`.
+// Adds x to the sixteen doubles at `sums`.
 template <typename M>
 inline void add_to_doubles(double* sums, Floats x, M mask) {
   store(sums, load(sums, mask) + to_doubles(x), mask);
 }
 
-// Calls body(i, mask) for every 16 elements of [begin, end): All as long as there are 16, then a Mask of the rest.
+// Calls body(i, mask) for every 16 elements of [begin, end). `mask` is All while 16 are left, then a Mask of the rest.
 template <typename Body>
 inline void by_vectors(std::int64_t begin, std::int64_t end, Body body) {
   std::int64_t i = begin;
@@ -93,9 +93,9 @@ inline void by_vectors(std::int64_t begin, std::int64_t end, Body body) {
   if (i < end) body(i, lanes(end - i));
 }
 
-constexpr int kWide = kHeld >= 32 ? 4 : 1;  // vectors of channels that are taken at once
+constexpr int kWide = kHeld >= 32 ? 4 : 1;  // vectors of channels processed at once
 
-// The last `left` channels, more than 16 (N - 1).
+// The last `left` channels; `left` is more than 16 (N - 1).
 template <int N, typename Body>
 inline void last_channels(std::int64_t c, std::int64_t left, Body& body) {
   if (left == 16 * N)
@@ -117,7 +117,7 @@ inline void by_channels(std::int64_t width, Body body) {
   }
   last_channels<1>(c, left, body);
 }
-// The mask of vector `v` of `count`, all but the last being full.
+// The mask of vector `v` of `count`; all but the last are full.
 inline Mask lanes_of(int v, int count, Mask last) {
   return v + 1 < count ? every() : last;
 }
@@ -125,8 +125,8 @@ inline All lanes_of(int, int, All) {
   return {};
 }
 
-// Natural logarithm of a number of at least 1 to 1 ulp; infinity and NaN stay. With m = x / 2^e within a factor sqrt(2)
-// of 1 and s = (m - 1) / (m + 1), it is e ln 2 + 2 (s + s^3 / 3 + s^5 / 5 ...); s^2 < 0.03.
+// Natural logarithm of a number of at least 1, to 1 ulp; infinity and NaN are returned unchanged. With m = x / 2^e
+// within a factor sqrt(2) of 1 and s = (m - 1) / (m + 1), it is e ln 2 + 2 (s + s^3 / 3 + s^5 / 5 ...); s^2 < 0.03.
 inline double logarithm(double x) {
   if (!(x < __builtin_inf())) return x;
   std::uint64_t bits = 0;

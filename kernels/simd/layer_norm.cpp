@@ -1,5 +1,5 @@
-// Layer norm over the last dim and its gradient. A row's bits do not depend on the other rows. D and Y are what the
-// gradient and the output are stored as, float or BF16.
+// Layer norm over the last dim and its gradient. A row's bits do not depend on the other rows. D and Y are the storage
+// types of the gradient and the output: float or BF16.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -37,7 +37,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   for (std::int64_t r = rows.begin; r < rows.end; ++r) forward_row<Y>(s, args, r);
 }
 
-// dx of one row; adds its share of dgamma and dbeta to the slice's sums.
+// Computes dx of one row, and adds the row's share of dgamma and dbeta to the slice's sums.
 template <typename D>
 void backward_row(const State* s, const Args& args, std::int64_t r, float* dgamma, float* dbeta) {
   const std::int64_t width = s->g.width;
@@ -67,7 +67,7 @@ void backward_row(const State* s, const Args& args, std::int64_t r, float* dgamm
   });
 }
 
-// Phase 0, by row: dx and each slice's dgamma and dbeta; phase 1, by column: those added in slice order.
+// Phase 0, by row, computes dx and each slice's dgamma and dbeta; phase 1, by column, adds those in slice order.
 template <typename D>
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
@@ -96,7 +96,7 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
 bool prepare_layer_norm(const Problem& problem, Plan& plan) {
   const bool back = problem.op == Op::kLayerNormBackward;
   State* s = new_state(problem, plan, nullptr, Takes::kBF16);
-  if (!s || s->g.has_input[back ? 5 : 3]) return false;  // sums beside the norm are a GPU's
+  if (!s || s->g.has_input[back ? 5 : 3]) return false;  // only GPUs sum beside the norm
   plan.run = back ? stored_as(s->g.dy_type, [](auto dy) { return backward<decltype(dy)>; })
                   : stored_as(s->g.y_type, [](auto y) { return forward<decltype(y)>; });
   cut(s, plan, 0, s->g.rows, s->g.count * 8);

@@ -1,5 +1,5 @@
-// Linear layer, f32: forward and the gradient to x as rows against packed weights, the gradient to the weights as sums
-// of outer products (product.h). Each element sums its terms in order, so a row's bits do not depend on the other rows.
+// Linear layer, f32. Forward and the gradient to x multiply rows with packed weights; the gradient to the weights sums
+// outer products (product.h). Each element sums its terms in order, so a row's bits do not depend on the other rows.
 #include "kernels/simd/linear.h"
 
 namespace mlx::kernels::MLX_ISA {

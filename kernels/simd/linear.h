@@ -1,5 +1,6 @@
-// Linear layers over factors of any type (product.h): the result in blocks of rows by panels, the gradient to the
-// weights in blocks of sums. Used by linear.cpp of this folder and by kernels/avx512/linear_bf16.cpp.
+// Linear layers with factors of any type (product.h). The result is computed in blocks of rows by panels of weights,
+// the gradient to the weights in blocks of sums. Used by linear.cpp in this folder and by
+// kernels/avx512/linear_bf16.cpp.
 #pragma once
 
 #include "kernels/simd/product.h"
@@ -7,8 +8,8 @@
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// The result is cut in blocks of rows by panels of columns, column after column of blocks: high enough to use a panel
-// again while it is in the second-level cache, as long as there are blocks for all threads.
+// The height of the result's blocks, which are taken column by column. A block is high enough to reuse a panel while it
+// is in the second-level cache, as long as there are enough blocks for all threads.
 inline std::int64_t block_rows(std::int64_t rows, std::int64_t columns) {
   const std::int64_t panels = (columns + 63) / 64;
   for (const std::int64_t height : {192, 96})
@@ -16,8 +17,8 @@ inline std::int64_t block_rows(std::int64_t rows, std::int64_t columns) {
   return 48;
 }
 
-// y[rows, columns] = act(a[rows, terms] · packed + bias), one slice of it. Where y is bf16, the sums of a block stand
-// in the slice's part of the workspace until they are whole.
+// One slice of y[rows, columns] = act(a[rows, terms] · packed + bias). If y is bf16, the sums of a block are kept in
+// the slice's part of the workspace until they are complete.
 template <typename Factor>
 void multiply_slice(const State* s, const Args& args, const float* bias, std::int64_t terms, std::int64_t columns,
                     int phase, int slice) {
@@ -61,14 +62,14 @@ inline void cut_product(State* s, Plan& plan, std::int64_t terms, std::int64_t c
   if (s->g.y_type == DType::kBF16) plan.workspace_bytes = bytes_of(s->slices[0] * height * kPanel, sizeof(float));
 }
 
-// dw is cut in blocks of 48 rows and 64 columns; 128 rows of x and dy, as far as a block needs them, stay in the first
-// cache.
+// dw is cut into blocks of 48 rows and 64 columns. The parts of 128 rows of x and dy that a block needs stay in the
+// first-level cache.
 constexpr std::int64_t kBlockRows = 48, kBlockColumns = 64, kGroup = 128;
 
 inline std::int64_t weight_blocks(std::int64_t n, std::int64_t k) {
   return (n + kBlockRows - 1) / kBlockRows * ((k + kBlockColumns - 1) / kBlockColumns);
 }
-// Of dw[n, k] = dyᵀ x, over `rows` rows of factors: the blocks of one slice.
+// Computes the blocks of one slice of dw[n, k] = dyᵀ x, over `rows` rows of factors.
 template <typename Factor>
 void sum_weights(const State* s, const Factor* x, const Factor* dy, std::int64_t rows, float* dw, Range blocks) {
   const std::int64_t k = s->g.in_width, n = s->g.out_width, blocks_high = (n + kBlockRows - 1) / kBlockRows;
@@ -83,7 +84,7 @@ void sum_weights(const State* s, const Factor* x, const Factor* dy, std::int64_t
                 wide);
   }
 }
-// db of 16 columns an item, summed over the rows in order. T: float or BF16.
+// Sums 16 columns of db per item, over the rows in order. T: float or BF16.
 template <typename T>
 void sum_bias(const State* s, const T* dy, float* db, Range items) {
   const std::int64_t n = s->g.out_width;

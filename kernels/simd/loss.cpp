@@ -1,10 +1,11 @@
-// Softmax, and softmax cross-entropy against labels or shares with its gradient; a row's classes in the lanes.
+// Softmax, and softmax cross-entropy against labels or class probabilities, with its gradient; a row's classes in the
+// lanes.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// NaN if the row holds one.
+// NaN if the row has one.
 float largest(const float* row, std::int64_t width) {
   Floats most = broadcast(-__builtin_inff());
   Mask numbers = every();
@@ -16,7 +17,7 @@ float largest(const float* row, std::int64_t width) {
   return is_full(numbers) ? lane_max(most) : __builtin_nanf("");
 }
 
-// Sum of e^(x - max); the terms are stored in `out` if it is not null.
+// Returns the sum of e^(x - max). Stores the terms in `out` if it is not null.
 float exponentials(const float* row, std::int64_t width, float max, float* out) {
   Floats sum = zeros();
   by_vectors(0, width, [&](std::int64_t i, auto mask) {
@@ -55,7 +56,7 @@ bool holds(const float* row, std::int64_t width, float value) {
   return found;
 }
 
-// The first of the largest: whether `label` is it.
+// True if `label` is the first of the largest elements.
 bool is_first_largest(const float* row, float max, std::int64_t label) {
   return row[label] == max && !holds(row, label, max);
 }
@@ -74,7 +75,7 @@ double sum_of(const float* row, std::int64_t width) {
   return lane_sum(sum);
 }
 
-// What phase 0 leaves of each row for phase 1.
+// The results of phase 0 for one row, used in phase 1.
 struct Row {
   double loss;
   std::int64_t correct;
@@ -98,7 +99,7 @@ void row_of_loss(const State* s, const Args& args, std::int64_t r, std::int64_t 
   out->correct = is_first_largest(x, max, label);
   if (!dx) return;
   const double weight = 1.0 / static_cast<double>(counted), target = 1.0 - smoothing + share;
-  const double own = (dx[label] / double{sum} - target) * weight;  // in double: it cancels if the label is certain
+  const double own = (dx[label] / double{sum} - target) * weight;  // in double: cancels if the label is certain
   scale_row(dx, width, static_cast<float>(weight / sum), static_cast<float>(share * weight));
   dx[label] = static_cast<float>(own);
 }
@@ -155,7 +156,7 @@ void cross_entropy(const void* opaque, const Args& args, int phase, int slice) {
 }  // namespace
 
 bool prepare_loss(const Problem& problem, Plan& plan) {
-  if (problem.input_count > 2 && problem.inputs[2].rank >= 0) return false;  // the factor of a loss is for GPUs
+  if (problem.input_count > 2 && problem.inputs[2].rank >= 0) return false;  // only GPUs take the factor of a loss
   const bool loss = problem.op != Op::kSoftmax, soft = problem.op == Op::kSoftCrossEntropy;
   State* s = new_state(problem, plan, !loss ? softmax : soft ? cross_entropy<true> : cross_entropy<false>);
   if (!s) return false;

@@ -1,4 +1,4 @@
-// Products of stacks of matrices, f32: phase 0 packs every matrix of b into panels, phase 1 multiplies blocks of rows
+// Products of stacks of matrices, f32. Phase 0 packs every matrix of b into panels, phase 1 multiplies blocks of rows
 // with panels (product.h). Each element sums its terms in order.
 #include "kernels/simd/linear.h"
 
@@ -11,7 +11,7 @@ void pack_matrix(const State* s, const float* b, float* packed) {
   for (std::int64_t p = 0; p < k; ++p) pack_term(b + p * n, p, k, n, packed);
 }
 
-// Rows i … of a matrix of a with one panel; terms in passes, so that a panel stays in the cache.
+// Multiplies rows i … of a matrix of a with one panel. Terms are taken in passes, so that a panel stays in the cache.
 void multiply_block(const State* s, const float* a, const float* packed, float* y, std::int64_t i, std::int64_t j,
                     std::int64_t height) {
   const std::int64_t m = s->g.time, k = s->g.in_width, n = s->g.out_width;

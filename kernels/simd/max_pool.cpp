@@ -1,11 +1,11 @@
-// Max pooling, channels in the lanes: f32 and bf16 with the index that backward needs, u8 and s8 without; and its
+// Max pooling with channels in the lanes: f32 and bf16 with the index that backward needs, u8 and s8 without; and its
 // gradient.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// The part of a window that lies inside the image.
+// The part of a window that is inside the image.
 struct Window {
   std::int64_t top, bottom, left, right;
 };
@@ -15,7 +15,7 @@ inline Window window_of(const Geometry& g, std::int64_t oh, std::int64_t ow) {
   return {top < 0 ? 0 : top, bottom > g.h ? g.h : bottom, left < 0 ? 0 : left, right > g.w ? g.w : right};
 }
 
-// The first largest wins, NaN over numbers; an empty window gives 0 and index -1. X and Y: float or BF16.
+// The first largest element wins, and NaN over numbers. An empty window gives 0 and index -1. X and Y: float or BF16.
 template <typename X, typename Y>
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
@@ -69,7 +69,7 @@ void forward_bytes(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
-// The windows that a row or a column i of the image lies in.
+// The windows that contain row or column i of the image.
 struct Windows {
   std::int64_t begin, end;
 };
@@ -79,8 +79,8 @@ inline Windows windows_over(std::int64_t i, std::int64_t pad, std::int64_t kerne
   return {before < 0 ? 0 : before / stride + 1, end < count ? end : count};
 }
 
-// Every element of dx is written once: the gradients of the windows that chose it, added in their order. D and X: what
-// dy and dx are stored as, float or BF16.
+// Writes every element of dx once: the sum of the gradients of the windows that chose it, in their order. D and X: the
+// storage types of dy and dx, float or BF16.
 template <typename D, typename X>
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
@@ -134,7 +134,7 @@ bool prepare_max_pool(const Problem& problem, Plan& plan) {
   State* s = new_state(problem, plan, nullptr, Takes::kBF16);
   if (!s) return false;
   const bool bytes = s->g.x_type == DType::kU8 || s->g.x_type == DType::kS8;
-  if (forward && bytes && s->g.has_output[1]) return false;  // only training wants the index, and trains real numbers
+  if (forward && bytes && s->g.has_output[1]) return false;  // only training on real numbers needs the index
   plan.run = forward ? forward_of(s->g) : backward_of(s->g);
   cut(s, plan, 0, s->g.n, s->g.n * s->g.h * s->g.w * s->g.c * static_cast<std::int64_t>(size_of(s->g.x_type)));
   return true;

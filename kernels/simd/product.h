@@ -1,12 +1,12 @@
-// Products of matrices as linear layers and convolutions need them: rows of a (or windows of an image) against packed
-// weights, and sums of outer products for gradients to weights. Used by linear.cpp and conv*.cpp of this folder.
+// Matrix products for linear layers and convolutions: rows of a (or windows of an image) times packed weights, and sums
+// of outer products for gradients to weights. Used by linear.cpp and conv*.cpp in this folder.
 //
-// A factor is a float, or where the instruction set multiplies those a pair of bf16, which stands for two terms: a type
-// with its load, broadcast and fma (kernels/avx512/linear_bf16.cpp). Terms below are counted in factors.
+// A factor is a float or, if the instruction set multiplies them, a pair of bf16, which stands for two terms. It is a
+// type with its own load, broadcast and fma (kernels/avx512/linear_bf16.cpp). Terms below are counted in factors.
 //
-// Every element of a result is one chain of fused multiply-adds over its terms in order, whatever stands beside it in
-// the registers; where it is left and taken up again it is stored as it is. So its bits depend neither on the blocks
-// below, which differ with the instruction set, nor on other rows.
+// Every element of a result is one chain of fused multiply-adds over its terms in order, whatever else is in the
+// registers. When a chain is interrupted, its partial sum is stored exactly. So its bits depend neither on the blocks
+// below, which differ between instruction sets, nor on other rows.
 #pragma once
 
 #include "kernels/simd/lanes.h"
@@ -14,10 +14,10 @@
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-constexpr std::int64_t kPanel = 16 * kWide;  // columns of packed weights that are taken at once
-constexpr std::int64_t kDepth = 512;         // terms of one pass: a panel of them stays in the second-level cache
+constexpr std::int64_t kPanel = 16 * kWide;  // columns of packed weights that are processed at once
+constexpr std::int64_t kDepth = 512;         // terms per pass: a panel of them stays in the second-level cache
 
-// How many rows' sums the registers hold beside `vectors` of weights.
+// The number of rows whose sums fit in the registers beside `vectors` vectors of weights.
 constexpr int most_rows(int vectors) {
   return kHeld < 32 ? 6 : vectors == 1 ? 14 : 24 / vectors;
 }
@@ -29,8 +29,8 @@ inline std::int64_t rounded_up(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
 }
 
-// Weights are packed in panels of kPanel columns, the last one of as many as are left, rounded up to 16: all terms of a
-// panel one behind another. Panel of column j: packed + j · terms.
+// Weights are packed in panels of kPanel columns; the last panel has the remaining columns, rounded up to 16. The terms
+// of a panel are stored one after another. The panel of column j begins at packed + j · terms.
 inline std::int64_t panel_width(std::int64_t columns, std::int64_t j) {
   return smaller(rounded_up(columns - j, 16), kPanel);
 }
@@ -38,8 +38,8 @@ inline std::size_t panels_bytes(std::int64_t terms, std::int64_t columns) {
   return bytes_of(terms * rounded_up(columns, 16), sizeof(float));
 }
 
-// The panels of a matrix: sixteen(j, p) gives the factors p … p + 15 of column j, zeros behind the last. Factors of any
-// type have a float's size and are packed as floats.
+// Packs the panels of a matrix. sixteen(j, p) returns the factors p … p + 15 of column j, zeros after the last. Factors
+// of any type have a float's size and are packed as floats.
 template <typename Sixteen>
 void pack_columns(std::int64_t terms, std::int64_t columns, float* packed, Sixteen sixteen) {
   for (std::int64_t j = 0; j < columns; j += kPanel) {
@@ -54,13 +54,13 @@ void pack_columns(std::int64_t terms, std::int64_t columns, float* packed, Sixte
       }
   }
 }
-// Where column j begins at from + j · stride with its terms one behind another.
+// For a matrix whose column j begins at from + j · stride and is contiguous.
 inline void pack_columns(const float* from, std::int64_t stride, std::int64_t terms, std::int64_t columns,
                          float* packed) {
   pack_columns(terms, columns, packed,
                [&](std::int64_t j, std::int64_t p) { return load(from + j * stride + p, lanes(terms - p)); });
 }
-// Term p of all panels: sixteen(j, mask) gives that of the columns j … j + 15 that are in the mask.
+// Packs term p of all panels. sixteen(j, mask) returns that term of the columns j … j + 15 that are in the mask.
 template <typename Sixteen>
 void pack_term(std::int64_t p, std::int64_t terms, std::int64_t columns, float* packed, Sixteen sixteen) {
   for (std::int64_t j = 0; j < columns; j += kPanel) {
@@ -69,23 +69,22 @@ void pack_term(std::int64_t p, std::int64_t terms, std::int64_t columns, float* 
     for (std::int64_t c = 0; c < width; c += 16) store(to + c, sixteen(j + c, lanes(columns - j - c)));
   }
 }
-// For columns that are contiguous at `from`.
+// For a term that is contiguous over the columns, at `from`.
 inline void pack_term(const float* from, std::int64_t p, std::int64_t terms, std::int64_t columns, float* packed) {
   pack_term(p, terms, columns, packed, [&](std::int64_t j, Mask mask) { return load(from + j, mask); });
 }
 
-// Rows of a against one panel. A row's terms are `segments` runs of `depth`, `jump` apart; y[r, j] = act(sum +
-// bias[j]).
+// Rows of a times one panel. A row's terms are `segments` runs of `depth`, `jump` apart; y[r, j] = act(sum + bias[j]).
 template <typename Factor>
 struct Product {
   const Factor* a;
   std::int64_t row_step, jump, segments, depth;
-  const Factor* b;  // the panel, from these segments' first term on
+  const Factor* b;  // the panel, from the first term of these segments on
   float* y;
   std::int64_t y_step;
-  const float* bias;  // of the panel's columns; null for none
+  const float* bias;  // of the panel's columns; null if there is none
   Activation activation;
-  bool begins, ends;  // whether the first terms are among these, and the last
+  bool begins, ends;  // true if the first terms, or the last, are among these
 };
 
 inline Floats activated(Activation activation, Floats x) {
@@ -93,7 +92,7 @@ inline Floats activated(Activation activation, Floats x) {
   return activation == Activation::kNone ? x : bounded16(bounds_of(activation), x);
 }
 
-// Rows first … first + R - 1; `last` is the mask of the panel's last vector.
+// Computes rows first … first + R - 1. `last` is the mask of the panel's last vector.
 template <int R, int N, typename Factor>
 void rows_of_product(const Product<Factor>& m, std::int64_t first, Mask last) {
   using Vector = decltype(load(m.b));
@@ -140,7 +139,7 @@ void strip(const Product<Factor>& m, std::int64_t first, std::int64_t rows, Mask
     if (rows < R) return strip<R - 1, N>(m, first, rows, last);
   rows_of_product<R, N>(m, first, last);
 }
-// In strips of nearly equal height: a short one would wait for its own sums.
+// Strips have nearly equal height, because a short one has too few sums to hide the latency of a multiply-add.
 template <int N, typename Factor>
 void strips(const Product<Factor>& m, std::int64_t rows, Mask last) {
   constexpr int kMost = most_rows(N);
@@ -150,7 +149,7 @@ void strips(const Product<Factor>& m, std::int64_t rows, Mask last) {
     strip<kMost, N>(m, first, rows * (i + 1) / count - first, last);
   }
 }
-// `rows` rows against a panel of `columns` columns, at most kPanel.
+// `rows` rows times a panel of `columns` columns, at most kPanel.
 template <typename Factor>
 void multiply(const Product<Factor>& m, std::int64_t rows, std::int64_t columns) {
   if constexpr (kWide > 1) {

@@ -1,11 +1,11 @@
-// Sums, means, maxima and minima, f32: of rows that are one run each, or of many columns side by side. Sums are of
-// doubles: those of a row are sixteen partial sums and a fixed tree, those of columns are in order.
+// Sums, means, maxima and minima, f32: over contiguous rows, or over many columns side by side. Sums are in double: a
+// row's are sixteen partial sums and a fixed tree, columns are summed in order.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// Each has a start, what it makes of one more vector of which `mask` counts, and a result for each lane or for all.
+// A reduction has a start, a step that adds one more vector under a mask, and a result for each lane or for all.
 template <bool kMean>
 struct Adding {
   explicit Adding(std::int64_t terms) : count(static_cast<double>(terms)) {}
@@ -31,7 +31,7 @@ struct Selecting {
   template <typename M>
   void take(Floats x, M mask) {
     x = select(mask, x, broadcast(kStart));
-    best = select(ordered(best), kMax ? max(best, x) : min(best, x), best);  // NaN comes in as the second, and stays
+    best = select(ordered(best), kMax ? max(best, x) : min(best, x), best);  // NaN enters as the second, and stays
   }
   float all() const {
     float lanes[16], result = kStart;

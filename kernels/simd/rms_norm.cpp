@@ -1,5 +1,5 @@
-// RMS norm over the last dim and its gradient. A row's bits do not depend on the other rows. D and Y are what the
-// gradient and the output are stored as, float or BF16.
+// RMS norm over the last dim and its gradient. A row's bits do not depend on the other rows. D and Y are the storage
+// types of the gradient and the output: float or BF16.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -29,7 +29,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
-// dx of one row; adds its share of dgamma to the slice's sums. The formula is in ref/rms_norm.cpp.
+// Computes dx of one row, and adds the row's share of dgamma to the slice's sums. The formula is in ref/rms_norm.cpp.
 template <typename D>
 void backward_row(const State* s, const Args& args, std::int64_t r, float* dgamma) {
   const std::int64_t width = s->g.width;
@@ -52,7 +52,7 @@ void backward_row(const State* s, const Args& args, std::int64_t r, float* dgamm
   });
 }
 
-// Phase 0, by row: dx and each slice's dgamma; phase 1, by column: those added in slice order.
+// Phase 0, by row, computes dx and each slice's dgamma; phase 1, by column, adds those in slice order.
 template <typename D>
 void backward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
@@ -77,7 +77,7 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
 bool prepare_rms_norm(const Problem& problem, Plan& plan) {
   const bool back = problem.op == Op::kRmsNormBackward;
   State* s = new_state(problem, plan, nullptr, Takes::kBF16);
-  if (!s || s->g.has_input[back ? 4 : 2]) return false;  // sums beside the norm are a GPU's
+  if (!s || s->g.has_input[back ? 4 : 2]) return false;  // only GPUs sum beside the norm
   plan.run = back ? stored_as(s->g.dy_type, [](auto dy) { return backward<decltype(dy)>; })
                   : stored_as(s->g.y_type, [](auto y) { return forward<decltype(y)>; });
   cut(s, plan, 0, s->g.rows, s->g.count * 8);

@@ -1,4 +1,5 @@
-// Rotary positions on the queries and keys of qkv, and their gradient. In place if the memory is the same.
+// Rotary positions on the queries and keys of qkv, and their gradient. Works in place if input and output are the same
+// memory.
 #include "kernels/rope_table.h"
 
 #include "kernels/simd/lanes.h"

@@ -1,12 +1,11 @@
-// The operations that kernels/simd has kernels for, one row each, compiled for every instruction set. Included several
+// The operations that kernels/simd implements, one row each, compiled for every instruction set. It is included several
 // times (simd.h declares the functions, rows.cpp makes the table), so there is no include guard.
 //
-//   MLX_SIMD(operation, file): prepare_FILE serves it. Of several rows of an operation the first that serves a problem
-//   is taken.
+//   MLX_SIMD(operation, file): prepare_FILE serves the operation. If an operation has several rows, the first one that
+//   serves a problem is used.
 //
-// conv_first: up to four input channels. depthwise: 3x3 of stride 1 or 2. int8: quantized, in one group. The others
-// take f32, and bf16 where their file says so.
-// clang-format off
+// conv_first: up to four input channels. depthwise: 3x3 with stride 1 or 2. int8: quantized, one group. The others take
+// f32, and bf16 if their file says so.
 MLX_SIMD(kLinear, linear)
 MLX_SIMD(kLinear, int8)
 MLX_SIMD(kLinearBackwardData, linear)

@@ -1,4 +1,4 @@
-// The rows of kernels/simd as compiled for each instruction set. Used by simd_rows.cpp, which is compiled for any CPU.
+// The rows of kernels/simd, compiled for each instruction set. Used by simd_rows.cpp, which is compiled for any CPU.
 #pragma once
 
 #include "kernels/kernel.h"

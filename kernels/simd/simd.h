@@ -1,11 +1,11 @@
-// The prepare functions of the kernels that are compiled once for AVX-512 and once for AVX2, one file a family.
+// The prepare functions of kernels that are compiled twice, for AVX-512 and for AVX2; one file for each family.
 // MLX_ISA, avx512 or avx2, names their namespace. Used by the files of this folder and of kernels/avx512.
 //
-// These files hold raw pointers and functions of internal linkage only: an inline function or template that other files
-// share could be emitted here with AVX-512 code and chosen by the linker for all (tests/house checks the symbols).
-// The bits of f32 results do not depend on the instruction set: each element accumulates in one order, sums over lanes
-// are one tree of sixteen partial sums (vector.h), multiply-adds are written out, never contracted by the compiler.
-// Only how many elements are computed side by side differs.
+// These files contain only raw pointers and functions with internal linkage. An inline function or template shared with
+// other files could be emitted here with AVX-512 code, and the linker could choose that copy for all (tests/house
+// checks the symbols). The bits of f32 results do not depend on the instruction set: each element accumulates in one
+// order, sums over lanes use one tree of sixteen partial sums (vector.h), and multiply-adds are explicit, never
+// contracted by the compiler. Only the number of elements computed side by side differs.
 #pragma once
 
 #include "kernels/plan.h"

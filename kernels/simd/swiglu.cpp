@@ -1,5 +1,5 @@
-// SwiGLU, silu(gate) · up, and its gradient: one pass at memory speed. X, D and Y are what the first input, the
-// gradient and the output are stored as, float or BF16.
+// SwiGLU, silu(gate) · up, and its gradient: one pass at memory speed. X, D and Y are the storage types of the first
+// input, the gradient and the output: float or BF16.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {

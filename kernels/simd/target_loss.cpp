@@ -1,10 +1,10 @@
-// Losses against targets of the same shape: sigmoid cross-entropy, squared error and Huber, with gradients.
+// Losses with targets of the same shape, and their gradients: sigmoid cross-entropy, squared error and Huber.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// What phase 0 leaves of each slice for phase 1.
+// The results of phase 0 for one slice, used in phase 1.
 struct Part {
   double loss;
   std::int64_t correct;
@@ -17,8 +17,8 @@ struct Sums {
   double total() const { return lane_sum(sums); }
 };
 
-// Sum of log(1 + e) for e in [0, 1]: the factors are multiplied, as many as a double has room for, and one logarithm is
-// taken of each product.
+// Sum of log(1 + e) for e in [0, 1]. Factors are multiplied while a double has room for the product, then one logarithm
+// is added.
 struct LogSums {
   Doubles products = doubles(1.0);
   double sum = 0.0;
@@ -103,7 +103,7 @@ void target_loss(const void* opaque, const Args& args, int phase, int slice) {
 }  // namespace
 
 bool prepare_target_loss(const Problem& problem, Plan& plan) {
-  if (problem.input_count > 2 && problem.inputs[2].rank >= 0) return false;  // the factor of a loss is for GPUs
+  if (problem.input_count > 2 && problem.inputs[2].rank >= 0) return false;  // only GPUs take the factor of a loss
   State* s = new_state(problem, plan, problem.op == Op::kBinaryCrossEntropy ? target_loss<true> : target_loss<false>);
   if (!s) return false;
   cut(s, plan, 0, (s->g.count + kBlock - 1) / kBlock, s->g.count * 12);

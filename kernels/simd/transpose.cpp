@@ -1,17 +1,18 @@
-// Transposes of four-byte numbers: runs that stay runs are copied, others in blocks of 16 by 16 through registers.
+// Transposes of four-byte elements: contiguous runs are copied, others go in blocks of 16 by 16 through registers.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// The loop along which the input is one run.
+// The loop along which the input is contiguous.
 int run_of(const Loops& loops) {
   for (int i = loops.rank - 1; i >= 0; --i)
     if (loops.a[i] == 1) return i;
   return -1;
 }
 
-// Numbers only move: as floats, whatever they are. What is not the last loop or the run's is walked as `outer`.
+// Elements are only moved, as floats whatever their type. `outer` walks all loops but the last one and the contiguous
+// one.
 void transpose_blocks(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Loops& l = s->g.loops;

@@ -1,4 +1,4 @@
-// The sixteen lanes of vector.h by AVX2 and FMA: two registers each, lanes 0-7 and 8-15.
+// The sixteen lanes of vector.h with AVX2 and FMA: two registers each, lanes 0-7 and 8-15.
 #pragma once
 
 #include <immintrin.h>
@@ -22,7 +22,7 @@ struct Doubles {
 struct Bytes {
   __m256i a, b;
 };
-struct Mask {  // all bits of a lane or none
+struct Mask {  // each lane has all bits set or none
   __m256i a, b;
 };
 
@@ -142,7 +142,7 @@ inline Floats round(Floats x) {
   constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   return {_mm256_round_ps(x.a, kNearest), _mm256_round_ps(x.b, kNearest)};
 }
-// In two steps of half the exponent: the first is exact, the second may overflow or round to a denormal.
+// In two steps of half the exponent each: the first is exact, the second may overflow or round to a denormal.
 inline __m256 power_of_two(__m256i n) {
   return as_floats(_mm256_slli_epi32(_mm256_add_epi32(n, splat(127)), 23));
 }
@@ -230,7 +230,7 @@ inline Ints shifted_right(Ints x) {  // as unsigned numbers
 inline Floats to_floats(Ints x) {
   return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
 }
-inline Ints to_integers(Floats x) {  // nearest even; the least integer if it does not fit
+inline Ints to_integers(Floats x) {  // rounds to nearest even; the least integer if it does not fit
   return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
 }
 inline void multiply_half(__m256i x, __m256i y, __m256i* high, __m256i* low) {
@@ -250,7 +250,7 @@ inline void transpose_half(__m256i x, __m256i y, __m256i z, __m256i w, __m256i o
   out[0] = _mm256_unpacklo_epi64(a, c), out[1] = _mm256_unpackhi_epi64(a, c);
   out[2] = _mm256_unpacklo_epi64(b, d), out[3] = _mm256_unpackhi_epi64(b, d);
 }
-// Lane 4a + b of the k-th result is lane 4a + k of the b-th row.
+// Lane 4a + b of result k is lane 4a + k of row b.
 inline void transpose_fours(const Ints rows[4], Ints out[4]) {
   __m256i low[4], high[4];
   transpose_half(rows[0].a, rows[1].a, rows[2].a, rows[3].a, low);
@@ -275,7 +275,7 @@ inline void transpose_eight(__m256* r) {
     r[i + 4] = _mm256_permute2f128_ps(low, high, 0x31);
   }
 }
-// Rows of a 16 x 16 matrix become its columns, quarter by quarter.
+// Transposes a 16 x 16 matrix, quarter by quarter.
 inline void transpose(Floats* rows) {
   __m256 quarters[4][8];
   for (int i = 0; i < 8; ++i) {
@@ -329,7 +329,7 @@ inline double lane_sum(Doubles x) {
   return sum_of_four(_mm256_add_pd(_mm256_add_pd(x.a, x.c), _mm256_add_pd(x.b, x.d)));
 }
 
-// There are no masked moves of bytes: a part goes by way of a buffer.
+// AVX2 has no masked moves of bytes: partial loads go through a buffer.
 inline Bytes load_bytes(const void* from, std::int64_t n) {
   alignas(32) unsigned char part[64] = {};
   const auto* at = static_cast<const unsigned char*>(from);
@@ -381,7 +381,7 @@ inline void store_narrow(void* to, Ints x, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) static_cast<unsigned char*>(to)[i] = part[i];
 }
 
-// Bytes are summed in pairs that saturate (VPMADDUBSW), 16-bit numbers are not.
+// VPMADDUBSW saturates the sum of two products of bytes; products of 16-bit numbers are summed exactly.
 using Term = std::int16_t;
 using Weight = std::int16_t;
 constexpr std::int64_t kTerms = 2;

@@ -1,4 +1,4 @@
-// The sixteen lanes of vector.h by AVX-512: one register each.
+// The sixteen lanes of vector.h with AVX-512: one register each.
 #pragma once
 
 #include <immintrin.h>
@@ -197,7 +197,7 @@ inline Ints shifted_right(Ints x) {  // as unsigned numbers
 inline Floats to_floats(Ints x) {
   return {_mm512_cvtepi32_ps(x.v)};
 }
-inline Ints to_integers(Floats x) {  // nearest even; the least integer if it does not fit
+inline Ints to_integers(Floats x) {  // rounds to nearest even; the least integer if it does not fit
   return {_mm512_cvtps_epi32(x.v)};
 }
 // High and low halves of the unsigned products.
@@ -207,14 +207,14 @@ inline void multiply(Ints a, Ints b, Ints* high, Ints* low) {
   *low = {_mm512_mask_mov_epi32(even, 0xaaaa, _mm512_slli_epi64(odd, 32))};
   *high = {_mm512_mask_mov_epi32(_mm512_srli_epi64(even, 32), 0xaaaa, odd)};
 }
-// Lane 4a + b of the k-th result is lane 4a + k of the b-th row.
+// Lane 4a + b of result k is lane 4a + k of row b.
 inline void transpose_fours(const Ints rows[4], Ints out[4]) {
   const __m512i a = _mm512_unpacklo_epi32(rows[0].v, rows[1].v), b = _mm512_unpackhi_epi32(rows[0].v, rows[1].v);
   const __m512i c = _mm512_unpacklo_epi32(rows[2].v, rows[3].v), d = _mm512_unpackhi_epi32(rows[2].v, rows[3].v);
   out[0] = {_mm512_unpacklo_epi64(a, c)}, out[1] = {_mm512_unpackhi_epi64(a, c)};
   out[2] = {_mm512_unpacklo_epi64(b, d)}, out[3] = {_mm512_unpackhi_epi64(b, d)};
 }
-// Rows of a 16 x 16 matrix become its columns.
+// Transposes a 16 x 16 matrix.
 inline void transpose(Floats* rows) {
   __m512 r[16], t[16];
   for (int i = 0; i < 16; i += 2) {
@@ -291,7 +291,7 @@ inline Ints load_narrow(const void* from, std::int64_t n) {
   return {Signed ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes)};
 }
 inline void store_narrow(void* to, Ints x, std::int64_t n) {
-  if (n >= 16) return _mm_storeu_si128(static_cast<__m128i*>(to), _mm512_cvtepi32_epi8(x.v));  // a masked one is slow
+  if (n >= 16) return _mm_storeu_si128(static_cast<__m128i*>(to), _mm512_cvtepi32_epi8(x.v));  // a masked store is slow
   _mm512_mask_cvtepi32_storeu_epi8(to, lanes(n).bits, x.v);
 }
 
@@ -299,7 +299,7 @@ using Term = std::uint8_t;
 using Weight = std::int8_t;
 constexpr std::int64_t kTerms = 4;
 template <bool Signed>
-constexpr Term kNoTerm = Signed ? 128 : 0;  // what 0 becomes
+constexpr Term kNoTerm = Signed ? 128 : 0;  // the representation of 0
 inline Ints dot(Ints terms, Ints weights, Ints sum) {
   return {_mm512_dpbusd_epi32(sum.v, terms.v, weights.v)};
 }
@@ -312,12 +312,12 @@ inline void copy_terms(const void* from, Term* to, std::int64_t n) {
     _mm512_mask_storeu_epi8(to + i, mask, _mm512_xor_si512(bytes, change));
   }
 }
-// The products of 16-bit numbers in the lower halves of the lanes.
+// Sums the products of the 16-bit numbers in the lower halves of the lanes.
 inline Ints dot_low(Ints x, Ints weights, Ints sum) {
   return {_mm512_dpwssd_epi32(sum.v, x.v, weights.v)};
 }
 
-// In integers: VCVTNEPS2BF16 takes denormals for zero.
+// With integer instructions, because VCVTNEPS2BF16 treats denormals as zero.
 inline Floats load(const BF16* from, Mask m) {
   const __m512i bits = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m.bits, from));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(bits, 16))};

@@ -1,6 +1,6 @@
-// Ranges of activations, in two passes over the calibration examples. The first finds each value's largest magnitude,
-// the second makes a histogram up to it. The range is the clip with the least mean-square error: a smaller clip cuts
-// more values off, a larger one rounds the others more coarsely.
+// Finds ranges of activations, in two passes over the calibration examples. The first finds each value's largest
+// magnitude; the second makes a histogram up to it. The range is the clip with the least mean-square error: a smaller
+// clip cuts more values off, a larger one rounds the others more coarsely.
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +27,7 @@ struct Histogram {
   std::vector<std::uint64_t> bins = std::vector<std::uint64_t>(kBins);
 };
 
-// Rounding costs step²/12 on average (Widrow 1956), cutting costs the square of the distance to the clip.
+// Rounding costs step²/12 on average (Widrow 1956); clipping costs the squared distance to the clip.
 double error_at(const Histogram& h, std::size_t clip_bin) {
   const double width = static_cast<double>(h.largest) / static_cast<double>(kBins);
   const double clip = width * static_cast<double>(clip_bin + 1);
@@ -41,7 +41,7 @@ double error_at(const Histogram& h, std::size_t clip_bin) {
 }
 
 float best_clip(const Histogram& h) {
-  if (h.largest == 0) return 1.0f;  // nothing but zeros: any scale represents them
+  if (h.largest == 0) return 1.0f;  // only zeros: any scale represents them
   std::size_t best = kBins - 1;
   double least = error_at(h, best);
   for (std::size_t bin = kBins / 16; bin < kBins; bin += 8) {
@@ -54,7 +54,8 @@ float best_clip(const Histogram& h) {
   return h.largest * static_cast<float>(best + 1) / static_cast<float>(kBins);
 }
 
-// Examples of one batch. Batches of long windows of text are smaller: every layer's input and output is kept.
+// The number of examples in a batch. Batches of long text windows are smaller, because every layer's input and output
+// is kept.
 std::int64_t batch_of(const infer::Model& model, std::int64_t examples) {
   constexpr std::int64_t kMostTokens = 1024;
   const std::int64_t context = model.signature().context;
@@ -62,7 +63,7 @@ std::int64_t batch_of(const infer::Model& model, std::int64_t examples) {
   return std::min(most, examples);
 }
 
-// Shuffled by the seed, so that the first examples are a sample of the split.
+// Shuffled by the seed, so that the first examples are a random sample of the split.
 std::unique_ptr<data::BatchSource> sample(const infer::Model& model, const data::Dataset& dataset,
                                           const Calibration& calibration) {
   data::BatchOptions options;

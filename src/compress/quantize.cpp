@@ -1,4 +1,4 @@
-// Quantization of a model, and through the repository: work that makes a child version.
+// Quantizes a model. Through the repository it is work that makes a child version.
 
 #include "compress/quantize.h"
 
@@ -13,9 +13,9 @@
 namespace mlx::compress {
 namespace {
 
-// Refused before a run begins.
+// Called before a run begins.
 void check_is_f32(const std::string& precision) {
-  if (precision != "f32") fail(ErrorKind::kUsage, "the model is {} already, expected f32", precision);
+  if (precision != "f32") fail(ErrorKind::kUsage, "the model is already {}, expected f32", precision);
 }
 
 work::Work describe(const QuantizeOptions& options, const registry::Version& model, const registry::Version& data,
@@ -43,7 +43,7 @@ nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges)
   out.graph = std::move(quantized.graph);
   out.weights = std::make_shared<const graph::Weights>(std::move(quantized.tensors));
   out.precision = "int8";
-  out.numerics = "native";  // its calibration and int8 kernels are
+  out.numerics = "native";  // calibration and int8 kernels are not portable
   return out;
 }
 

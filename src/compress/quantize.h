@@ -1,6 +1,6 @@
-// Static int8 quantization of every layer with weights of its own: symmetric weights with one scale for each output
-// channel, activations with one scale each that calibration on data finds. Models of images, rows and text alike.
-// Source: Jacob et al., CVPR 2018; Wu et al., arXiv:2004.09602.
+// Static int8 quantization of every layer whose weights belong to it alone. Weights are symmetric, with one scale for
+// each output channel; activations have one scale each, found by calibration on data. Works for models over images,
+// rows and text. Source: Jacob et al., CVPR 2018; Wu et al., arXiv:2004.09602.
 #pragma once
 
 #include <string>
@@ -18,10 +18,10 @@ struct Calibration {
       0;  // images, rows or windows of text: the first of a seeded shuffle; 0: calibration_examples()
   std::uint64_t seed = 1;
 };
-// How many are taken unless told: 1,024 images or rows, 128 windows of text.
+// The default number: 1,024 images or rows, 128 windows of text.
 std::int64_t calibration_examples(const data::Kind& kind);
 
-// Magnitudes by which every quantized layer's input and output is scaled, by value name. kUsage where the model does
+// The calibrated magnitudes of every quantized layer's input and output, by value name. Throws kUsage if the model does
 // not take what the dataset holds.
 graph::Tensors calibrate(const infer::Model& model, const data::Dataset& dataset, const Calibration& calibration,
                          Progress& progress);

@@ -29,8 +29,8 @@ EightBits eight_bits(const Node& node) {
   return graph::op_def(node.op).eight_bits;
 }
 
-// Whether the node is a layer whose weights become eight bits. Weights that a second node reads stay f32: the head of a
-// language model may share those of its embedding.
+// True for a layer whose weights become int8. Weights that a second node reads stay f32: the head of a language model
+// may share those of its embedding.
 bool is_layer(const Graph& graph, const Node& node) {
   if (eight_bits(node) != EightBits::kLayer) return false;
   const ValueId weights = node.inputs[1];
@@ -46,7 +46,7 @@ const Node* producer(const Graph& graph, ValueId value) {
   return nullptr;
 }
 
-// Whether every node that reads `value` can take it in eight bits.
+// True if every node that reads `value` can take int8.
 bool only_read_as_int8(const Graph& graph, ValueId value) {
   if (std::ranges::find(graph.outputs, value) != graph.outputs.end()) return false;
   bool read = false;
@@ -70,7 +70,7 @@ Tensor tensor_of(DType dtype, std::vector<std::int64_t> dims) {
   return out;
 }
 
-// w[O, …] to s8 with one scale for each row: the largest magnitude becomes 127.
+// Quantizes w[O, …] to s8 with one scale for each row: the largest magnitude becomes 127.
 void quantize_rows(const Tensor& w, Tensor& stored, Tensor& scales) {
   stored = w;
   stored.shape.dtype = DType::kS8;
@@ -115,7 +115,7 @@ class Quantizer {
         copy(node);
     }
     for (const ValueId output : from_.outputs) out_.graph.outputs.push_back(as_f32(output));
-    out_.graph = graph::remove_dead(out_.graph);  // the indices that max pooling keeps for a backward pass, too
+    out_.graph = graph::remove_dead(out_.graph);  // also the indices that max pooling keeps for backward
     graph::validate(out_.graph);
     return std::move(out_);
   }
@@ -176,7 +176,7 @@ class Quantizer {
     return p.f32;
   }
 
-  // Values keep their names, and so do the outputs of the model.
+  // Values keep their names, because a node's name may also be a value's.
   std::vector<ValueId> add(const Node& node, const Attrs& attrs, const std::vector<ValueId>& inputs) {
     const graph::Value& first = from_.value(node.outputs[0]);
     std::vector<ValueId> outputs = out_.graph.add_shaped(node.op, attrs, inputs, first.dims, first.name);

@@ -1,4 +1,4 @@
-// Draws and applies augmentations; rows are copied whole, no pixel is looked at twice.
+// Draws and applies augmentations. Rows are copied whole, and no pixel is read twice.
 
 #include "data/augment.h"
 
@@ -16,7 +16,7 @@ constexpr std::uint64_t kAugmentStream = 0x6175676D656E74ull;  // "augment"
 constexpr std::uint64_t kShareStream = 0x7368617265ull;        // "share"
 constexpr std::uint64_t kPartnerStream = 0x706172746E6572ull;  // "partner"
 
-// `bits` (uniform over 2^width) to 0 … count-1.
+// Maps `bits` (uniform over 2^width) to 0 … count-1.
 std::int64_t below(std::uint32_t bits, int width, std::int64_t count) {
   return static_cast<std::int64_t>((std::uint64_t{bits} * static_cast<std::uint64_t>(count)) >> width);
 }
@@ -26,8 +26,7 @@ void write_row(const PixelTable& table, const ImageSize& size, const Change& cha
   const std::int64_t left = std::max<std::int64_t>(change.right, 0), right = std::max<std::int64_t>(-change.right, 0);
   const std::int64_t kept = size.width - left - right;
   table.fill_black(left, to);
-  // Moved right, a row loses its end; moved left, its beginning. In a mirrored row these are the other way round in
-  // `from`.
+  // A row shifted right loses its end, one shifted left its beginning. In a mirrored row these are swapped in `from`.
   if (change.flip) {
     table.apply_mirrored(from + left * size.channels, kept, to + left * size.channels);
   } else {

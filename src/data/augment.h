@@ -22,7 +22,7 @@ struct ImageSize {
   std::int64_t elements() const { return height * width * channels; }
 };
 
-// What happens to one image. The image is first mirrored, then moved, then a square of it erased.
+// The changes to one image: it is mirrored first, then shifted, then a square of it is erased.
 struct Change {
   std::int64_t down = 0, right = 0;  // pixels, either sign
   bool flip = false;
@@ -39,8 +39,8 @@ struct Mix {
 };
 Mix draw_mix(double alpha, std::int64_t count, std::uint64_t seed, std::uint64_t step);
 
-// Normalised image `from` with `change` into `to`, size.elements() floats. What is moved in is black, what is erased is
-// the mean.
+// Writes the normalised image `from` with `change` applied to `to`, size.elements() floats. Pixels that are shifted in
+// are black, erased ones have the mean.
 void write_image(const PixelTable& table, const ImageSize& size, const Change& change, const std::uint8_t* from,
                  float* to);
 

@@ -1,7 +1,7 @@
-// Batches as a graph is fed them, whatever the data is. A Dataset (dataset.h) makes the sources; training, evaluation
+// Batches as a graph is fed them, for any kind of data. A Dataset (dataset.h) makes the sources; training, evaluation
 // and calibration use them.
 //
-// What a batch holds depends on (seed, epoch, index) alone, so that a resumed run goes on with the same bits.
+// The contents of a batch depend on (seed, epoch, index) alone, so that a resumed run continues with the same bits.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@ struct BatchOptions {
   std::int64_t batch = 128;
   std::uint64_t seed = 0;
   bool shuffle = false, drop_last = false;
-  std::int64_t context = 0;  // of kinds with windows: how many tokens one has
-  bool raw = false;          // of kinds that can: normalization and augmentation are left to the graph
-  Augment augment{};         // of images
+  std::int64_t context = 0;  // for kinds with windows: tokens per window
+  bool raw = false;          // for kinds that can: leave normalization and augmentation to the graph
+  Augment augment{};         // for images
 };
 
 struct BatchInput {
-  const char* name = nullptr;  // the graph's; valid for as long as the source
+  const char* name = nullptr;  // of the graph's input; valid as long as the source
   const void* data = nullptr;
   std::vector<std::int64_t> dims;  // [count, …]
-  bool of_all = false;             // one for all examples, of other dims: a part of the batch has it whole
+  bool of_all = false;             // shared by all examples, with other dims: each part of the batch gets the whole
 };
 struct BatchView {
   std::int64_t count = 0;  // examples: images, rows, windows of text
-  std::int64_t units = 0;  // what is counted (Kind::unit): images, rows, tokens
+  std::int64_t units = 0;  // number of units (Kind::unit): images, rows, tokens
   std::vector<BatchInput> inputs;
   const void* target = nullptr;
   std::vector<std::int64_t> target_dims;
@@ -39,13 +39,13 @@ class BatchSource {
   virtual ~BatchSource() = default;
   virtual std::int64_t batches() const = 0;   // in an epoch
   virtual std::int64_t examples() const = 0;  // in an epoch that drops none
-  // Starts an epoch at batch `first` (resume). next() then gives its batches in order, nullptr at the end. What a batch
-  // points to is valid until the next call. A new source stands at the beginning of epoch 0.
+  // Starts an epoch at batch `first` (resume). Then next() returns its batches in order, and nullptr at the end. What a
+  // batch points to is valid until the next call. A new source starts at epoch 0.
   virtual void start(std::uint64_t epoch, std::int64_t first = 0) = 0;
   virtual const BatchView* next() = 0;
 };
 
-// What raw batches of images feed (kernels/op.h, kAugment): u8[count,H,W,C], s32[count,6], f32[C,256]; with mixup also
+// The inputs of raw image batches (kernels/op.h, kAugment): u8[count,H,W,C], s32[count,6], f32[C,256]; with mixup also
 // u8[count,H,W,C], s32[count,6], f32[1].
 inline constexpr const char *kPixelsInput = "pixels", *kChangesInput = "changes", *kTableInput = "pixel_table";
 inline constexpr const char *kPartnerPixelsInput = "partner_pixels", *kPartnerChangesInput = "partner_changes",

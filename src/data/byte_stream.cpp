@@ -1,4 +1,4 @@
-// Plain and gzip streams. Several gzip members behind one another are one stream, as RFC 1952 has it.
+// Plain and gzip streams. Several gzip members in succession are one stream, as in RFC 1952.
 
 #include "data/byte_stream.h"
 
@@ -67,7 +67,7 @@ class GzipStream final : public ByteStream {
     offset_ += inflate_.avail_in;
     at_end_ = inflate_.avail_in < window_.size();
   }
-  // Behind a member stands another one or the end of the file.
+  // A member is followed by another one or by the end of the file.
   void next_member() {
     if (inflate_.avail_in == 0) refill();
     if (inflate_.avail_in == 0) {
@@ -86,8 +86,8 @@ class GzipStream final : public ByteStream {
   std::string file_;
   Bytes window_;
   z_stream inflate_{};
-  std::uint64_t offset_ = 0;  // in the stored file, behind the window
-  bool at_end_ = false;       // the stored file has nothing behind the window
+  std::uint64_t offset_ = 0;  // in the stored file, after the window
+  bool at_end_ = false;       // the stored file has nothing after the window
   bool ended_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Guesses of a dialect from a file's first lines, and its cells in the plain one.
+// Guesses a dialect from a file's first lines, and converts its cells to the plain one.
 #include "data/csv_dialect.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kLooked = std::size_t{64} << 10;  // bytes
 constexpr int kLines = 20;
 
-// How many cells each of the first lines has; 0 where that differs.
+// The number of cells in each of the first lines; 0 if they differ.
 std::size_t cells_of_lines(std::string_view text, char separator, bool whole) {
   std::size_t all = 0, cells = 1, length = 0;
   bool quoted = false;
@@ -40,7 +40,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Code points of 0x80 to 0x9F; 0: not defined.
+// Code points of bytes 0x80 to 0x9F; 0: undefined.
 constexpr std::array<std::uint16_t, 32> kWindows = {0x20AC, 0,      0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021,
                                                     0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0,      0x017D, 0,
                                                     0,      0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014,

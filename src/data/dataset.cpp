@@ -1,4 +1,4 @@
-// What datasets of every kind have in common, and the way from a version's files to one.
+// Shared by datasets of every kind, and the way from a version's files to a dataset.
 
 #include "data/dataset.h"
 
@@ -11,7 +11,7 @@
 namespace mlx::data {
 namespace {
 
-constexpr std::uint64_t kHoldOutEpoch = ~std::uint64_t{0};  // an epoch's number that no training reaches
+constexpr std::uint64_t kHoldOutEpoch = ~std::uint64_t{0};  // an epoch number that no training reaches
 
 }  // namespace
 
@@ -77,7 +77,7 @@ std::int64_t training_examples(const store::Store& store, const Digest& manifest
       (static_cast<double>((enough + 3) * context) + static_cast<double>(hold_out.count)) / (1 - hold_out.share));
   const StoredSplit stored = stored_split(store, manifest, split);
   const std::int64_t count = stored.kind->count(stored, reading, items);
-  // A shuffled epoch has up to two windows less.
+  // A shuffled epoch may have two windows fewer.
   return (count - hold_out.of(count)) / std::max<std::int64_t>(1, context) - 2;
 }
 

@@ -1,4 +1,4 @@
-// One IDX file at a time: header, then exactly the elements that it promises, then the end.
+// Reads one IDX file at a time: the header, then exactly the elements that it promises, then the end.
 
 #include "data/idx_reader.h"
 
@@ -33,8 +33,8 @@ IdxHeader read_header(ByteStream& stream, const std::string& file) {
   return formats::parse_idx_header(head, file);
 }
 
-// Reads until the promised size or the end of the stream; the buffer is at most four times what the file's own size
-// vouches for, and from there on at most twice what has been read.
+// Reads until the promised size or the end of the stream. The buffer is at most four times the file's stored size, and
+// beyond that at most twice what has been read.
 Bytes read_elements(ByteStream& stream, std::uint64_t expected, std::uint64_t stored, Progress& progress) {
   Bytes out(static_cast<std::size_t>(std::min(expected, 4 * stored + kProgressPiece)));
   std::size_t done = 0;
@@ -52,7 +52,7 @@ Bytes read_elements(ByteStream& stream, std::uint64_t expected, std::uint64_t st
   return out;
 }
 
-// `stored` bytes are known to be there.
+// `stored` bytes are known to exist.
 Content read_content(ByteStream& stream, const std::string& file, std::uint64_t stored, Progress& progress) {
   Content content{read_header(stream, file), {}};
   const IdxHeader& header = content.header;

@@ -1,5 +1,5 @@
-// Reads IDX files, plain or gzip, out of the store. Memory grows with the data that is really there, never with what a
-// header promises.
+// Reads IDX files, plain or gzip, from the store. Memory grows with the data that is really there, never with a
+// header's claims.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ struct IdxImages {
 // u8 of [N,H,W] or [N,H,W,C]; kCorrupt: file, offset, expected and found. Progress advances by bytes of pixels.
 IdxImages read_idx_images(const store::Store& store, const store::Entry& file, Progress& progress);
 
-// The same of a file that stands elsewhere.
+// The same for a file elsewhere.
 IdxImages read_idx_images(ReadAt read_at, const std::string& file, Progress& progress);
 
-// The sizes alone, without reading the pixels.
+// Only the sizes, without reading the pixels.
 IdxImages read_idx_image_sizes(const store::Store& store, const store::Entry& file);
 
 // u8 or s32 of [N]; kCorrupt, also for a negative label.

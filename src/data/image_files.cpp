@@ -1,4 +1,4 @@
-// One file at a time, told apart by its first bytes.
+// Reads one file at a time; its first bytes tell the format.
 
 #include "data/image_files.h"
 

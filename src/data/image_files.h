@@ -1,5 +1,4 @@
-// Images in files of their own, outside of datasets, as `mlx predict` is given them: PGM and PPM, and IDX (plain or
-// gzip), which holds many.
+// Image files outside of datasets, as `mlx predict` takes them: PGM and PPM, and IDX (plain or gzip), which holds many.
 #pragma once
 
 #include <string>
@@ -9,7 +8,7 @@
 
 namespace mlx::data {
 
-// What a file is, its first bytes say. kCorrupt and kUsage as the formats say; kNotFound.
+// The first bytes tell the format. Throws kCorrupt and kUsage as the formats do, kNotFound.
 IdxImages read_image_file(const std::string& path, Progress& progress);
 
 }  // namespace mlx::data

@@ -1,4 +1,4 @@
-// Images and labels out of IDX files, and their mean and deviation.
+// Reads images and labels from IDX files, and computes their mean and standard deviation.
 
 #include "data/images.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int32_t kMostClasses = 1 << 20;
 
-// Classes and their names: what dataset.toml says, else one for each number up to the highest label.
+// Classes and their names: as in dataset.toml, else one for each number up to the highest label.
 void name_classes(const std::vector<std::string>& names, const store::Entry& file, Images& images) {
   const auto highest = std::ranges::max_element(images.labels);
   images.class_names = names;
@@ -83,7 +83,7 @@ Normalization measure(const Images& images, const IndexSet& of) {
   const auto count = static_cast<std::uint64_t>(of.size()) * pixels;
   Normalization out{std::vector<float>(channels, 0.0f), std::vector<float>(channels, 1.0f)};
   if (count == 0) return out;
-  // Whole numbers: exact, so that no order of summation can matter. A block's squares fit 32 bits.
+  // Integers are exact, so the order of summation cannot matter. A block's squares fit into 32 bits.
   constexpr std::size_t kBlock = 4096;
   for (std::size_t c = 0; c < channels; ++c) {
     std::uint64_t sum = 0, squares = 0;

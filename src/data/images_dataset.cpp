@@ -1,4 +1,4 @@
-// Images as a dataset: pairs of IDX files, an index set over images in memory, batches that are augmented.
+// Images as a dataset: pairs of IDX files, an index set over images in memory, augmented batches.
 
 #include "data/images_dataset.h"
 
@@ -14,7 +14,7 @@
 namespace mlx::data {
 namespace {
 
-// f32[count,H,W,C] "images", or what raw batches feed, and s32[count], with mixup f32[count,classes].
+// f32[count,H,W,C] "images", or the inputs of raw batches, and s32[count]; with mixup f32[count,classes].
 class ImageBatches final : public BatchSource {
  public:
   ImageBatches(std::shared_ptr<const Images> images, Loader::Options options, Pool& pool)
@@ -153,7 +153,7 @@ std::optional<IdxName> idx_name(const std::string& path) {
   if (name.ends_with(".gz")) parts.gz = true, name.remove_suffix(3);
   if (!name.ends_with("-ubyte")) return {};
   name.remove_suffix(6);
-  // What is left ends in "images-idx3", "images.idx4", "labels-idx1" …
+  // The rest ends in "images-idx3", "images.idx4", "labels-idx1" …
   if (name.size() < 5 || name.substr(name.size() - 4, 3) != "idx") return {};
   if (name[name.size() - 5] != '-' && name[name.size() - 5] != '.') return {};
   name.remove_suffix(5);

@@ -1,8 +1,8 @@
-// The kinds of datasets: one row for each. A row says how graphs, configs, commands and records name the kind, which
-// files and which keys of a config belong to it, and how it is read. Layers above ask the row and never compare kinds,
-// so that a new kind is one file, which implements Dataset (dataset.h) and defines the row, and one line in kind.cpp.
+// The kinds of datasets, one row for each. A row says how graphs, configs, commands and records name the kind, which
+// files and which config keys belong to it, and how it is read. Layers above use the row and never compare kinds. So a
+// new kind is one file, which implements Dataset (dataset.h) and defines the row, and one line in kind.cpp.
 //
-// The names of inputs, units and targets stand in model.json and in records of runs, and never change.
+// The names of inputs, units and targets are stored in model.json and in records of runs, and never change.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@
 
 namespace mlx::data {
 
-// The shape of one example as a network gets it: [height, width, channels], [features], or a sequence of tokens.
+// The shape of one example as network input: [height, width, channels], [features], or a sequence of tokens.
 enum class Form : std::uint8_t { kImages, kFeatures, kTokens };
-// What is learned: one class, any of several labels, numbers, or the token behind each token. Classes and tokens are
+// The kind of target: one class, any of several labels, numbers, or the token after each token. Classes and tokens are
 // fed as "labels" (s32), the others as "targets" (f32).
 enum class TargetKind : std::uint8_t { kClass, kLabels, kNumbers, kTokens };
 const char* name_of(TargetKind targets);  // "class", "labels", "numbers", "tokens"
@@ -35,8 +35,8 @@ struct StoredSplit;
 using Files = std::map<std::string, store::Entry>;  // of a version, by path
 
 struct Kind {
-  const char* name;   // "images", "rows", "text"; also the key that declares such a split in dataset.toml
-  const char* input;  // of the graph: "images", "features", "ids"
+  const char* name;   // also the key for such a split in dataset.toml: "images", "rows", "text"
+  const char* input;  // the graph's input: "images", "features", "ids"
   const char* unit;   // what is counted: "images", "rows", "tokens"
   Form form = Form::kFeatures;
   const char* optimizer = "adamw";           // of a training whose config names none
@@ -44,28 +44,28 @@ struct Kind {
   bool windows = false;                      // an example is a window of one sequence, as long as the model's context
   bool raw = false;  // batches can leave normalization and augmentation to the graph (batches.h)
 
-  // The keys of [data] that are for this kind. write_keys: as part of a run's key. key_set: the first that differs from
-  // its default, null if there is none.
+  // The keys of [data] for this kind. write_keys: for a run's key. key_set: the first one that differs from its
+  // default, null if there is none.
   void (*read_keys)(TomlReader& data, Reading& reading) = nullptr;
   void (*write_keys)(const Reading& reading, Json& data) = nullptr;
   const char* (*key_set)(const Reading& reading) = nullptr;
 
-  // Adds the splits that files of this kind form by their names.
+  // Adds the splits that are recognised by the names of this kind's files.
   void (*find_splits)(const Files& files, Layout& layout) = nullptr;
-  // The files of a split that dataset.toml declares.
+  // The files of a split declared in dataset.toml.
   std::vector<store::Entry> (*declared)(TomlReader& split, const Files& files) = nullptr;
 
-  // The description without the examples where that is cheaper.
+  // Describes a split, without reading the examples if that is cheaper.
   Description (*describe)(const StoredSplit& split, const Reading& reading) = nullptr;
-  // Of kinds with windows, whose describe() does not read the items: how many a split has, or `enough` if its size says
-  // that there are as many.
+  // For kinds with windows, whose describe() does not read the items: the number of items in a split, or `enough` if
+  // its size shows that there are as many.
   std::int64_t (*count)(const StoredSplit& split, const Reading& reading, std::int64_t enough) = nullptr;
   std::shared_ptr<const Dataset> (*load)(const StoredSplit& split, const Reading& reading,
                                          Progress& progress) = nullptr;
 };
 
-// All of them, in the order in which files are looked for.
+// All kinds, in the order in which their files are searched.
 std::span<const Kind* const> kinds();
-const Kind* kind_counting(std::string_view unit);  // null for a unit of none
+const Kind* kind_counting(std::string_view unit);  // null if no kind has this unit
 
 }  // namespace mlx::data

@@ -1,5 +1,5 @@
-// Batches out of images in memory. A batch is cut into slices of sixteen images that write disjoint parts of it. Raw
-// ones draw the same numbers, and leave what they are for to the kernels.
+// Batches from images in memory. A batch is cut into slices of sixteen images that write disjoint parts of it. Raw
+// batches draw the same numbers, and leave their use to the kernels.
 
 #include "data/loader.h"
 
@@ -12,7 +12,7 @@ namespace mlx::data {
 namespace {
 
 constexpr std::int64_t kImagesPerSlice = 16;
-constexpr std::int64_t kInline = 32 * 1024;  // elements of a batch that are not worth waking another thread
+constexpr std::int64_t kInline = 32 * 1024;  // smaller batches, in elements, are not worth waking another thread
 
 void check_augment(const Augment& augment, const Images& images) {
   const std::int64_t side = std::min(images.height, images.width);
@@ -44,7 +44,7 @@ struct Loader::State {
   std::int64_t count = 0;  // examples in an epoch
   std::uint64_t epoch = 0;
   std::int64_t next = 0;            // batch
-  std::vector<std::int64_t> order;  // empty: as they stand
+  std::vector<std::int64_t> order;  // empty: in stored order
   Batch batch;
   std::vector<float> unmixed;  // the batch's images before mixup
 
@@ -81,7 +81,7 @@ struct Loader::State {
     to.changes[static_cast<std::size_t>(i)] = row_of(drawn_for(place));
   }
 
-  // Calls write(begin, end) for all of the batch.
+  // Calls write(begin, end) for slices that cover the batch.
   template <typename Write>
   void in_slices(const Write& write) {
     if (batch.count * size.elements() <= kInline) return write(0, batch.count);

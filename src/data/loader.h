@@ -1,8 +1,8 @@
-// Batches for training and evaluation: shuffled, augmented and normalised by all threads of the pool when they are
-// asked for. For a GPU, which augments and normalises by itself, copied as they are stored, with what was drawn. What a
-// batch holds depends on (seed, epoch, index) alone. 128 images of 28x28 cost some 85 microseconds on
-// one core, a step of the demo's training 18 milliseconds: a thread that prepares batches ahead would take more from
-// the training's cores than it gives.
+// Batches for training and evaluation, prepared when they are requested: shuffled, augmented and normalised on all
+// threads of the pool. A GPU augments and normalises itself, so for it the stored bytes are copied, with the random
+// draws. The contents of a batch depend on (seed, epoch, index) alone. 128 images of 28x28 take some 85 microseconds on
+// one core, and a step of the demo's training 18 milliseconds: a thread that prepares batches ahead would take more
+// from the training's cores than it gives.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace mlx::data {
 
-// Images as they are stored, and what is drawn for each.
+// Stored images, and the random draws for each.
 struct RawImages {
   std::vector<std::uint8_t> pixels;  // count * H * W * C
   std::vector<kernels::ImageChange> changes;
@@ -27,10 +27,10 @@ struct Batch {
   std::int64_t count = 0;
   std::vector<float> images;  // count * H * W * C, normalised
   std::vector<std::int32_t> labels;
-  std::vector<float> shares;  // with mixup, in place of labels: count * classes, of which each row sums to 1
-  // With Options::raw, in place of images: what kernels (op_list.h, kAugment) make the same bits of.
-  RawImages raw, partners;  // partners: with mixup, of each image the one that it is mixed with
-  float share = 1;          // of each image itself, the rest its partner's
+  std::vector<float> shares;  // with mixup, instead of labels: count * classes; each row sums to 1
+  // With Options::raw, instead of images: the input from which kernels (op_list.h, kAugment) make the same bits.
+  RawImages raw, partners;  // partners: with mixup, the image that each image is mixed with
+  float share = 1;          // share of the image itself; the rest is its partner's
 };
 
 class Loader {
@@ -41,18 +41,18 @@ class Loader {
     bool shuffle = false, drop_last = false;
     Augment augment{};
     Normalization normalization{};
-    bool raw = false;                  // images are left to the kernels
-    std::optional<IndexSet> subset{};  // the images used; none: all. Draws are keyed by the place in it
+    bool raw = false;                  // leave images to the kernels
+    std::optional<IndexSet> subset{};  // the images used; nullopt: all. Draws are keyed by the place in it
   };
-  // `images` and `pool` outlive the loader. Throws kUsage where shift or erase are larger than the images.
+  // `images` and `pool` must outlive the loader. Throws kUsage if shift or erase are larger than the images.
   Loader(const Images& images, Options options, Pool& pool);
   ~Loader();
   std::int64_t batches() const;  // in an epoch
-  // Starts an epoch at batch `first` (resume); next() then gives its batches in order, nullptr at the end. The batch is
-  // valid until the next call.
+  // Starts an epoch at batch `first` (resume). Then next() returns its batches in order, and nullptr at the end. A
+  // batch is valid until the next call.
   void start(std::uint64_t epoch, std::int64_t first = 0);
   const Batch* next();
-  // By which images are normalised; valid for as long as the loader.
+  // The table that normalises images; valid as long as the loader.
   const PixelTable& table() const;
 
  private:

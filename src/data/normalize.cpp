@@ -1,4 +1,4 @@
-// Normalisation through tables: a load and a store for each element, nothing else.
+// Normalisation with tables: one load and one store per element.
 
 #include "data/normalize.h"
 
@@ -7,7 +7,7 @@
 namespace mlx::data {
 namespace {
 
-// One loop for each common number of channels, so that the inner one is unrolled; 0 stands for any.
+// One loop for each common number of channels, so that the inner one is unrolled; 0 means any number.
 template <int kChannels, bool kMirrored>
 void apply_table(const float* table, std::int64_t channels, const std::uint8_t* from, std::int64_t pixels, float* to) {
   const std::int64_t n = kChannels > 0 ? kChannels : channels;

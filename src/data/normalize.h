@@ -1,5 +1,5 @@
-// Pixels as bytes to normalised floats, the one way everywhere: training, evaluation and serving give a network the
-// same bits.
+// Converts pixels from bytes to normalised floats, in the same way everywhere: in training, evaluation and serving a
+// network gets the same bits.
 #pragma once
 
 #include <span>
@@ -16,11 +16,11 @@ class PixelTable {
   explicit PixelTable(const Normalization& normalization);
   std::int64_t channels() const { return channels_; }
   const float* channel(std::int64_t c) const { return values_.data() + 256 * c; }
-  // `pixels` pixels of channels() bytes to as many floats.
+  // Converts `pixels` pixels of channels() bytes each.
   void apply(const std::uint8_t* from, std::int64_t pixels, float* to) const;
-  // The same, the last pixel first: a row mirrored left to right.
+  // The same with the last pixel first: a row mirrored left to right.
   void apply_mirrored(const std::uint8_t* from, std::int64_t pixels, float* to) const;
-  // What black (0) becomes.
+  // Fills with the value that black (0) becomes.
   void fill_black(std::int64_t pixels, float* to) const;
 
  private:
@@ -28,7 +28,7 @@ class PixelTable {
   std::vector<float> values_;
 };
 
-// `to` has as many elements as `pixels`, a multiple of the channels; kUsage otherwise.
+// `to` has as many elements as `pixels`, a multiple of the number of channels; else throws kUsage.
 void normalize(const Normalization& normalization, ByteView pixels, std::span<float> to);
 
 }  // namespace mlx::data

@@ -1,4 +1,4 @@
-// Sets, shuffles and batches of examples' numbers.
+// Sets, shuffles and batches of example indices.
 
 #include "data/order.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kShuffleStream = 0x73687566666C65ull;  // "shuffle"
 
-// 0 … count-1 from 64 random bits: the high half of the 128-bit product (bias below count / 2^64).
+// Maps 64 random bits to 0 … count-1: the high half of the 128-bit product (bias below count / 2^64).
 std::int64_t below(std::uint64_t bits, std::uint64_t count) {
   __extension__ using Wide = unsigned __int128;
   return static_cast<std::int64_t>(static_cast<std::uint64_t>((Wide{bits} * count) >> 64));
@@ -47,7 +47,7 @@ std::vector<std::int64_t> shuffled(std::int64_t count, std::uint64_t seed, std::
   std::iota(order.begin(), order.end(), 0);
   std::array<std::uint32_t, 4> random{};
   for (std::int64_t i = count - 1; i > 0; --i) {
-    // Two draws a block, by position: i takes half i % 2 of block i / 2.
+    // Two draws per block, by position: i takes half i % 2 of block i / 2.
     if (i == count - 1 || i % 2 == 1)
       random = kernels::random_block(seed, kShuffleStream, epoch, static_cast<std::uint64_t>(i) / 2);
     const std::size_t half = 2 * static_cast<std::size_t>(i % 2);

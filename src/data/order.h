@@ -1,4 +1,4 @@
-// Which examples come, and in which order. Used by datasets and their batch sources.
+// The examples of a dataset and their order. Used by datasets and their batch sources.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace mlx::data {
 
-// The items of a store of examples that a dataset has, ascending: a range, or a list that copies share.
+// The items that a dataset takes from stored examples, ascending: a range, or a list that copies share.
 class IndexSet {
  public:
   IndexSet() = default;
@@ -17,7 +17,7 @@ class IndexSet {
   std::int64_t size() const { return size_; }
   std::int64_t operator[](std::int64_t i) const { return list_ ? (*list_)[static_cast<std::size_t>(i)] : begin_ + i; }
   bool is_range() const { return !list_; }
-  // The items at the places that `part` names: [20, 30) of [100, 200) is [120, 130).
+  // The items at the places in `part`: [20, 30) of [100, 200) is [120, 130).
   IndexSet part(const IndexSet& part) const;
 
  private:
@@ -25,7 +25,7 @@ class IndexSet {
   std::shared_ptr<const std::vector<std::int64_t>> list_;  // null: the range
 };
 
-// The order of one epoch's examples: a Philox-keyed Fisher-Yates shuffle of 0 … count-1.
+// The order of one epoch's examples: a Fisher-Yates shuffle of 0 … count-1, keyed by Philox.
 std::vector<std::int64_t> shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch);
 
 struct BatchOptions;
@@ -37,9 +37,9 @@ class Order {
   std::int64_t count() const { return count_; }
   std::int64_t batches() const { return drop_last_ ? count_ / batch_ : (count_ + batch_ - 1) / batch_; }
   void start(std::uint64_t epoch, std::int64_t first);
-  // How many examples the next batch has, 0 at the end.
+  // The number of examples in the next batch; 0 at the end.
   std::int64_t advance();
-  // Which example is the batch's `i`-th.
+  // The batch's `i`-th example.
   std::int64_t example(std::int64_t i) const {
     return order_.empty() ? begin_ + i : order_[static_cast<std::size_t>(begin_ + i)];
   }
@@ -49,7 +49,7 @@ class Order {
   std::uint64_t seed_;
   bool shuffle_, drop_last_;
   std::int64_t next_ = 0, begin_ = 0;
-  std::vector<std::int64_t> order_;  // empty: as they stand
+  std::vector<std::int64_t> order_;  // empty: in stored order
 };
 
 }  // namespace mlx::data

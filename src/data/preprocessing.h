@@ -1,5 +1,5 @@
-// What the training examples decide about how an example becomes what a network gets. It belongs to the model: every
-// other split, `mlx predict` and the server prepare examples by it, so that a network gets the same bits everywhere.
+// How an example becomes network input, as determined by the training examples. It is part of the model: every other
+// split, `mlx predict` and the server prepare examples with it, so that a network gets the same bits everywhere.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Preprocessing {
   std::int64_t height = 0, width = 0, channels = 0;  // of an input image
   Normalization normalization;
   std::optional<RowSchema> rows{};
-  std::shared_ptr<const Tokenizer> tokenizer{};  // as many tokens as the logits are wide
+  std::shared_ptr<const Tokenizer> tokenizer{};  // has as many tokens as the logits are wide
 };
 
 }  // namespace mlx::data

@@ -1,5 +1,5 @@
-// One pass over a training split decides what its columns are. Nothing is kept of a column but its different values,
-// and of those no more than a category may have.
+// Determines the kinds of columns in one pass over a training split. Keeps only the distinct values of each column, and
+// at most as many as a category may have.
 
 #include <fmt/ranges.h>
 
@@ -25,7 +25,7 @@ struct TextHash {
 };
 using TextSet = std::unordered_set<std::string, TextHash, std::equal_to<>>;
 
-// What has been seen of one column.
+// What has been seen of one column so far.
 struct Seen {
   std::string name;
   bool wanted = false;
@@ -35,9 +35,9 @@ struct Seen {
   std::int64_t in_numbers = 0;  // of them, those whose value is a number
   bool numbers = true;          // all of them are
   bool binary = true;           // all are 0, 1, true or false
-  std::uint64_t text_at = 0;    // where the first stands that is no number, and what it is
+  std::uint64_t text_at = 0;    // the first value that is not a number, and its place
   std::string text;
-  std::string not_binary;  // the first that is not
+  std::string not_binary;  // the first value that is not
   TextSet values;
   bool too_many = false;
 };
@@ -150,11 +150,12 @@ void check_declared(const RowFile& file, const RowOptions& options, const Scan& 
     const bool feature = is_one_of(options.features, name);
     if (!feature) (void)column_named(scan, file, name, options.columns_place);
     if (kind == ColumnKind::kIgnore && (feature || is_one_of(options.targets, name)))
-      fail(ErrorKind::kUsage, "{}: column '{}' is to be ignored, and [data] names it", options.columns_place, name);
+      fail(ErrorKind::kUsage, "{}: column '{}' is declared as ignored, but [data] names it", options.columns_place,
+           name);
   }
 }
 
-// Of a column that is a category by a few of its cells.
+// Warns about a column that is a category because of a few cells.
 void warn_of_few(const RowFile& file, const Seen& seen, TableFacts& facts) {
   if (seen.numbers || seen.declared || 2 * seen.in_numbers <= seen.present) return;
   const double share = 100 * static_cast<double>(seen.in_numbers) / static_cast<double>(seen.present);
@@ -181,7 +182,7 @@ void add_facts(const RowFile& file, const Scan& scan, const RowSchema& schema, T
     add(column, !column.is_number() ? "class" : labels ? "label" : "number", true);
 }
 
-// The first row in which a column has no value; found only when it is going to be an error.
+// Throws for the first row in which a column has no value. Searched only when it is an error.
 void fail_missing(const RowFile& file, const Seen& column, bool target) {
   const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
   CellReader cells(file.kind);
@@ -194,7 +195,7 @@ void fail_missing(const RowFile& file, const Seen& column, bool target) {
     const std::uint64_t line = lines_of(*file.open(), {row.offset})[0];
     throw TableError(ErrorKind::kCorrupt,
                      fmt::format("{}: line {}: column '{}' has no value", file.name, line, column.name),
-                     target ? "rows without a target cannot be learned from; take them out"
+                     target ? "remove rows without a target; nothing can be learned from them"
                             : "[data] missing = \"mean\" takes the column's mean, \"indicator\" also says where");
   }
 }
@@ -223,7 +224,7 @@ Column as_column(const Seen& seen, const RowFile& file, bool number, bool target
   }
   column.values.assign(seen.values.begin(), seen.values.end());
   std::ranges::sort(column.values);
-  if (seen.numbers) {  // classes 2 and 10 in the order of their numbers
+  if (seen.numbers) {  // classes 2 and 10 in numeric order
     CellReader cells(TableKind::kCsv);
     std::ranges::stable_sort(column.values, {}, [&](const std::string& value) { return cells.read(value).number; });
   }
@@ -234,7 +235,7 @@ Column as_column(const Seen& seen, const RowFile& file, bool number, bool target
   fail(ErrorKind::kUsage, "{}: column '{}' {}", options.target_place, seen.name, why);
 }
 
-// What [data.columns] says of a target is not what the loss is for.
+// Checks that the declarations of targets in [data.columns] fit the loss.
 void check_declared_targets(const RowOptions& options, const std::vector<const Seen*>& targets, TargetKind kind) {
   for (const Seen* seen : targets) {
     const bool category = seen->declared == ColumnKind::kCategory, number = seen->declared == ColumnKind::kNumber;
@@ -359,13 +360,13 @@ RowSchema fit_schema_on(const RowSchema& base, const RowFile& file, const RowOpt
   }
   RowOptions with_base = options;
   with_base.features = names;
-  // What the base takes for numbers and categories; else a table with one odd cell would fit it no more.
+  // Take the base's kinds of columns; otherwise one odd cell would make the table unusable.
   for (const Column& column : base.features)
     with_base.columns.try_emplace(column.name, column.is_number() ? ColumnKind::kNumber : ColumnKind::kCategory);
   RowSchema schema = fit_schema(file, with_base, facts);
   schema.features = base.features;
   schema.impute = base.impute || schema.impute;
-  // Values that the base knows and this table lacks are no reason to begin anew.
+  // Values that the base knows but this table lacks do not matter.
   const auto covers = [](const Column& known, const Column& here) {
     return known.name == here.name && known.is_number() == here.is_number() &&
            std::ranges::includes(known.values, here.values);

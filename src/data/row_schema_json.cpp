@@ -1,5 +1,5 @@
-// A schema as JSON: part of model.json (mlx-format-model(5)), read with suspicion. And the facts of a table, for a
-// run's summary.
+// A schema as JSON, part of model.json (mlx-format-model(5)); nothing that is read is trusted. And the facts of a
+// table, for a run's summary.
 
 #include <array>
 #include <cmath>
@@ -28,7 +28,7 @@ Json columns_to_json(const std::vector<Column>& columns) {
   return out;
 }
 
-// What a mean or a standard deviation may be, so that no value overflows a float by it.
+// Reads a mean or a standard deviation, bounded so that no value overflows a float.
 double number_from(const Json& object, const char* key, const std::string& what) {
   const double value = json_number(object, key, what);
   if (!std::isfinite(value)) fail(ErrorKind::kCorrupt, "{}: '{}': expected a finite number", what, key);

@@ -11,7 +11,7 @@
 namespace mlx::data {
 namespace {
 
-// Of what type_of() has found to be a number.
+// For text that type_of() has found to be a number.
 double number_of(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   double value = 0;
@@ -34,7 +34,7 @@ RowValue CellReader::read(std::string_view cell) {
     case ValueType::kInt:
     case ValueType::kFloat:
       value.number = number_of(cell);
-      if (std::isnan(value.number)) return value;  // "nan" is how many programs write a missing number
+      if (std::isnan(value.number)) return value;  // many programs write a missing number as "nan"
       if (std::isinf(value.number)) {
         wrong_ = "is not a finite number";
       } else if (std::abs(value.number) > double{std::numeric_limits<float>::max()}) {

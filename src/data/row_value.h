@@ -1,4 +1,4 @@
-// One cell as a value, whatever kind of table it stands in. Used by the readers of rows.
+// A table's cell as a value, whatever the table's format. Used by the readers of rows.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace mlx::data {
 struct RowValue {
   enum class Kind : std::uint8_t { kMissing, kNumber, kText } kind = Kind::kMissing;
   double number = 0;
-  // As written, without spaces around it; of a JSON string, unescaped. Until the next cell is taken apart
+  // As written, trimmed; a JSON string is unescaped. Valid until the next cell is read.
   std::string_view text;
 };
 
-// Takes cells apart; what cannot be a value (a list, an object, a number that is not finite or too large for a float)
-// has wrong() say why.
+// Interprets cells. If a cell cannot be a value (a list, an object, a number that is not finite or too large for a
+// float), wrong() tells why.
 class CellReader {
  public:
   explicit CellReader(TableKind kind) : kind_(kind) {}
   RowValue read(std::string_view cell);
-  const char* wrong() const { return wrong_; }  // of the last cell, null where it was fine
+  const char* wrong() const { return wrong_; }  // for the last cell; null if it was fine
 
  private:
   TableKind kind_;
@@ -30,13 +30,13 @@ class CellReader {
   const char* wrong_ = nullptr;
 };
 
-// An error that names the table's file already.
+// An error whose message names the table's file already.
 struct TableError : Error {
   using Error::Error;
 };
-// "FILE: line N: WHY" as kCorrupt, for the row that begins at `offset`, as a TableError.
+// Throws "FILE: line N: WHY" as kCorrupt, as a TableError, for the row that begins at `offset`.
 [[noreturn]] void fail_at_row(const RowFile& file, std::uint64_t offset, const std::string& why);
-// Runs `work`, which reads the table. Its errors become an Error that names the file.
+// Runs `work`, which reads the table. Its errors become errors that name the file.
 template <typename Work>
 auto in_table(const RowFile& file, Work&& work) {
   try {

@@ -1,4 +1,4 @@
-// Rows by a schema, and as what a network gets.
+// Reads rows by a schema, and writes them as network input.
 
 #include "data/rows.h"
 
@@ -15,13 +15,13 @@ namespace {
 
 constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
-// Where a column's values go. Those of category and class are looked up.
+// The destination of a column's values. Values of categories and classes are looked up.
 struct Place {
   enum class To : std::uint8_t { kNumber, kCode, kLabel, kTarget } to = To::kNumber;
   std::size_t slot = 0;  // within its row of numbers, codes or targets
   std::string name;
   std::unordered_map<std::string_view, std::int32_t> codes;
-  std::uint64_t row = 0;  // the last that had a value, from 1
+  std::uint64_t row = 0;  // the last row with a value, from 1
 };
 
 std::unordered_map<std::string_view, std::int32_t> codes_of(const Column& column) {
@@ -94,7 +94,7 @@ class RowReader {
     if (!missing.empty())
       throw Error(ErrorKind::kUsage, fmt::format("{} has no column {}", file_.name, missing),
                   no_header_.empty() ? (with_targets_ ? "the model was trained with it" : "the model takes it")
-                                     : no_header_ + ": without a header columns are called 1, 2, 3 …");
+                                     : no_header_ + ": without a header columns are named 1, 2, 3 …");
   }
 
   void add(const Row& row) {

@@ -13,7 +13,7 @@ inline DatasetPtr make_dataset(Rows rows) {
   return make_dataset(std::make_shared<const Rows>(std::move(rows)));
 }
 
-// The rows of the named split of a version, with their targets. kUsage if the split holds something else.
+// The rows of the named split of a version, with their targets. Throws kUsage if the split holds something else.
 Rows load_rows(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,
                Progress& progress);
 

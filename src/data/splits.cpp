@@ -1,4 +1,4 @@
-// Finds splits by dataset.toml, else by the names that each kind knows.
+// Finds splits by dataset.toml, else by the names that each kind recognises.
 
 #include "data/splits.h"
 

@@ -1,10 +1,9 @@
-// Which files of a version form which split, and what its classes are called: from dataset.toml where there is one,
-// else from the files' names (mlx-format-dataset(5)).
+// Which files of a version form which split, and the names of its classes: from dataset.toml if there is one, else from
+// the files' names (mlx-format-dataset(5)).
 //
-//   images  train-images-idx3-ubyte(.gz), train-labels-idx1-ubyte(.gz); what stands before ("emnist-digits-train-…") is
-//           ignored
-//   rows    train.csv, train.tsv, train.jsonl, each plain or .gz; else the only such file is the split "train"
-//   text    train.txt(.gz), or all of train/*.txt one behind another; else the only such file is the split "train"
+//   images  train-images-idx3-ubyte(.gz), train-labels-idx1-ubyte(.gz); any prefix ("emnist-digits-train-…") is ignored
+//   rows    train.csv, train.tsv, train.jsonl, each plain or .gz; a single such file of another name is "train"
+//   text    train.txt(.gz), or all of train/*.txt concatenated; a single such file of another name is "train"
 //
 // t10k and test are the split "test"; valid, validation and val are "valid". Kinds are looked for in the order of their
 // table (kind.cpp). Where a file lies there both plain and .gz, the plain one is read.
@@ -28,13 +27,13 @@ namespace mlx::data {
 
 struct SplitFiles {
   const Kind* kind = nullptr;
-  std::vector<store::Entry> files;  // in the order that the kind gives them
+  std::vector<store::Entry> files;  // in the order given by the kind
 };
 struct Layout {
   std::map<std::string, SplitFiles> splits;
   std::vector<std::string> class_names;  // empty unless dataset.toml gives them
 };
-// One split, as the functions of its kind get it.
+// One split, as passed to the functions of its kind.
 struct StoredSplit {
   const store::Store* store = nullptr;
   const Kind* kind = nullptr;
@@ -42,27 +41,26 @@ struct StoredSplit {
   std::vector<std::string> class_names;
 };
 
-// kUsage with file and line for a dataset.toml that is wrong; kCorrupt where images have no labels or a split stands
-// twice.
+// Throws kUsage with file and line for a wrong dataset.toml; kCorrupt if images have no labels or a split occurs twice.
 Layout find_layout(const store::Store& store, const Digest& manifest);
-// The names of the splits that a version offers: "test", "train".
+// The names of a version's splits: "test", "train".
 std::vector<std::string> splits(const store::Store& store, const Digest& manifest);
-// kNotFound naming the splits there are.
+// Throws kNotFound, naming the splits there are.
 StoredSplit stored_split(const store::Store& store, const Digest& manifest, const std::string& split);
-// The same of a split that holds `kind`; kUsage if it holds another.
+// The same for a split that holds `kind`; throws kUsage if it holds another.
 StoredSplit stored_split(const store::Store& store, const Digest& manifest, const std::string& split, const Kind& kind);
 
 // For kinds that find their files by name:
 
-// The split that a name's last word means, "" for none: "emnist-digits-train" → "train".
+// The split named by a name's last word, "" for none: "emnist-digits-train" → "train".
 std::string split_named(std::string_view name);
 // "a/train-2.csv.gz" → "train-2", without folder and endings; "" for a file with none of these endings.
 std::string stem_with(std::string_view path, std::span<const std::string_view> endings);
-// Files with one of these endings, without .gz that lie there plain too.
+// Files with one of these endings, except .gz files that are there plain too.
 std::vector<store::Entry> files_with(const Files& files, std::span<const std::string_view> endings);
-// kCorrupt if there is such a split already; `keys` are those that declare one ("images and labels").
+// Throws kCorrupt if the split exists already; `keys` are those that declare one ("images and labels").
 void add_split(Layout& layout, const std::string& split, SplitFiles files, const char* keys);
-// The file that dataset.toml names under `key`; an error there if the dataset has no such file.
+// The file that dataset.toml names under `key`; an error at the key if the dataset has no such file.
 store::Entry declared_file(TomlReader& split, const char* key, const std::string& path, const Files& files);
 
 }  // namespace mlx::data

@@ -18,7 +18,7 @@ std::size_t digits(std::string_view text, std::size_t at) {
   return count;
 }
 
-// Numbers as data has them: 12, -3, 0.5, .5, 1e-3. What begins with a needless 0 (a postal code) is text.
+// Numbers as data writes them: 12, -3, 0.5, .5, 1e-3. A leading needless 0 (a postal code) makes it text.
 ValueType type_of_number(std::string_view text) {
   std::size_t at = text[0] == '-' || text[0] == '+' ? 1 : 0;
   const std::size_t whole = digits(text, at);

@@ -1,5 +1,5 @@
-// CSV and TSV: cells in double quotes hold separators, line ends and doubled quotes; a quote inside a cell that does
-// not begin with one is a character like others. Lines end with LF or CRLF; a byte order mark is skipped.
+// CSV and TSV. Cells in double quotes hold separators, line ends and doubled quotes; a quote inside a cell that does
+// not begin with one is an ordinary character. Lines end with LF or CRLF; a byte order mark is skipped.
 #include <algorithm>
 #include <deque>
 #include <set>
@@ -93,7 +93,7 @@ class CsvReader final : public TableReader {
     }
   }
 
-  // One row at the beginning of `text`: its length, or 0 where it may go on behind it.
+  // Parses one row at the beginning of `text`. Returns its length, or 0 if it may continue after `text`.
   std::size_t parse(std::string_view text, Row& row) {
     row.cells.clear();
     unquoted_.clear();
@@ -110,7 +110,7 @@ class CsvReader final : public TableReader {
     }
   }
 
-  // Where the separator, line end or end of file behind the cell stands.
+  // The position of the separator, line end or end of file after the cell.
   std::size_t plain_cell(std::string_view text, std::size_t at, std::string_view& cell) const {
     std::size_t end = at;
     while (end < text.size() && text[end] != separator_ && text[end] != '\n') ++end;
@@ -146,7 +146,7 @@ class CsvReader final : public TableReader {
     return end;
   }
 
-  // Each cell by itself, so that one that is UTF-8 stays so.
+  // Decodes each cell separately, so that valid UTF-8 is unchanged.
   void decode(Row& row) {
     for (Cell& cell : row.cells) {
       if (is_utf8(cell.text)) continue;
@@ -185,7 +185,7 @@ class CsvReader final : public TableReader {
   bool odd_separator_ = false, decimal_commas_ = false, latin1_ = false;  // found_out()
   std::string no_header_;
   std::vector<std::string> columns_;
-  std::deque<std::string> unquoted_;  // cells of this row that read otherwise than they are written
+  std::deque<std::string> unquoted_;  // this row's cells that differ from what is written
 };
 
 }  // namespace

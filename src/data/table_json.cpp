@@ -1,6 +1,6 @@
-// JSON lines: one object a line; its keys are the columns. Rows of plain values are taken apart here, without copying;
-// whatever is not plain (nested values, escapes) goes through the JSON parser and comes out canonical. A line that is
-// JSON but no object is a row of the one column "value".
+// JSON lines: one object per line; its keys are the columns. Rows of plain values are parsed here without copying.
+// Everything else (nested values, escapes) goes through the JSON parser and is made canonical. A line that is JSON but
+// not an object is a row of the one column "value".
 #include <charconv>
 #include <deque>
 #include <unordered_map>
@@ -17,7 +17,7 @@ bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
 
-// Walks through one line; every function returns false where the line is not plain.
+// Scans one line; every function returns false if the line is not plain.
 struct Scanner {
   std::string_view line;
   std::size_t at = 0;
@@ -51,7 +51,7 @@ struct Scanner {
     at += expected.size();
     return true;
   }
-  // Whole numbers that are canonical as they stand.
+  // Integers that are canonical as written.
   bool integer(std::string_view& text) {
     const std::size_t begin = at;
     if (line[at] == '-') ++at;
@@ -62,7 +62,7 @@ struct Scanner {
     if (digits == 0 || digits > 18 || (line[first] == '0' && text.size() > 1)) return false;
     return at == line.size() || (line[at] != '.' && line[at] != 'e' && line[at] != 'E');
   }
-  // Numbers with a fraction that stand in their shortest form, as canonical JSON has them.
+  // Numbers with a fraction in their shortest form, as in canonical JSON.
   bool decimal(std::string_view& text) {
     const std::size_t begin = at;
     at = std::min(line.find_first_of(",} \t\r", at), line.size());
@@ -193,13 +193,13 @@ class JsonLinesReader final : public TableReader {
   }
 
   Window window_;
-  std::size_t searched_ = 0;  // bytes of the window that are known to have no line end
+  std::size_t searched_ = 0;  // bytes of the window known to have no line end
   std::vector<std::string> columns_;
   std::unordered_map<std::string, std::uint32_t> numbers_;
   std::vector<std::uint32_t> order_;  // columns of the last row
   std::vector<std::uint64_t> seen_;   // by column: the row that had it last
   std::uint64_t row_number_ = 0;
-  std::deque<std::string> made_;  // cells of this row that were made canonical
+  std::deque<std::string> made_;  // this row's cells that were made canonical
 };
 
 }  // namespace

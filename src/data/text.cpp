@@ -1,4 +1,4 @@
-// Text out of the store.
+// Reads text from the store.
 
 #include "data/text.h"
 

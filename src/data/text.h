@@ -19,12 +19,13 @@ struct Text {
   std::shared_ptr<const Tokenizer> tokenizer;  // what they were made with
 };
 
-// The files behind one another. With `tokenizer`, what it does not know is Tokenizer::kUnknown; else one of this `kind`
-// ("bytes", "chars") is made from the text. kUsage where "chars" meets what is not UTF-8, kCorrupt for damaged gzip.
+// Reads the concatenated files. With `tokenizer`, unknown characters become Tokenizer::kUnknown; otherwise a tokenizer
+// of this `kind` ("bytes", "chars") is made from the text. Throws kUsage if "chars" meets invalid UTF-8, kCorrupt for
+// damaged gzip.
 Text read_text(const store::Store& store, const std::vector<store::Entry>& files, const std::string& kind,
                std::shared_ptr<const Tokenizer> tokenizer, Progress& progress);
 
-// Where the last tokens begin that have at least `bytes` together; 0 if all of them do not have more.
+// The index from which the last tokens have at least `bytes` together; 0 if all of them have no more.
 std::size_t end_of(std::span<const std::int32_t> tokens, const Tokenizer& tokenizer, std::int64_t bytes);
 std::int64_t byte_count(std::span<const std::int32_t> tokens, const Tokenizer& tokenizer);
 

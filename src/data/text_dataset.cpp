@@ -1,4 +1,4 @@
-// Text as a dataset: files behind one another, a range of their tokens, batches of windows.
+// Text as a dataset: concatenated files, a range of their tokens, batches of windows.
 
 #include "data/text_dataset.h"
 
@@ -18,8 +18,8 @@ constexpr std::uint64_t kOffsetStream = 0x6F6666736574ull;  // "offset"
 
 using Tokens = std::span<const std::int32_t>;
 
-// Windows of a text in an epoch, and how far the first may stand from the beginning. Each needs one token more than its
-// length, which may be the next window's first.
+// The number of windows in an epoch, and how far from the beginning the first one can start. Each needs one token more
+// than its length, which may be the next window's first.
 struct Windows {
   std::int64_t count = 0, slack = 0;
 };
@@ -30,10 +30,10 @@ Windows windows_of(std::int64_t tokens, std::int64_t context, bool shuffle) {
   return {count, tokens - 1 - count * context};
 }
 
-// s32[count,context] twice: tokens, "ids", and the token behind each. Unshuffled the windows follow one another from
-// the beginning, and the last is filled up with Tokenizer::kUnknown. Shuffled, an epoch cuts the text from an offset of
-// its own, so that every token is trained on at every distance from a window's beginning; what is left over at both
-// ends of the text is seen in other epochs.
+// s32[count,context] twice: tokens, "ids", and for each the token after it. Unshuffled, the windows follow one another
+// from the beginning, and the last is padded with Tokenizer::kUnknown. Shuffled, each epoch cuts the text from its own
+// offset, so that every token is trained on at every distance from a window's beginning; the remainders at both ends of
+// the text are used in other epochs.
 class TextBatches final : public BatchSource {
  public:
   TextBatches(std::shared_ptr<const Text> text, Tokens tokens, const BatchOptions& options)
@@ -68,7 +68,7 @@ class TextBatches final : public BatchSource {
   }
 
  private:
-  // Returns how many tokens it has to predict.
+  // Returns the number of tokens to predict.
   std::int64_t write_window(std::int64_t window, std::int64_t at) {
     const std::int64_t begin = offset_ + window * context_;
     const std::int64_t length = std::min(context_, static_cast<std::int64_t>(tokens_.size()) - 1 - begin);
@@ -131,7 +131,7 @@ class TextDataset final : public Dataset {
     return std::make_unique<TextBatches>(text_, tokens(), options);
   }
 
-  // Bytes; the end is held out, so that no window has tokens of both parts.
+  // In bytes. The end is held out, so that no window has tokens of both parts.
   std::int64_t hold_out_size() const override { return byte_count(tokens(), *text_->tokenizer); }
   Parts hold_out(std::int64_t size, std::uint64_t /*seed*/) const override {
     const auto cut = static_cast<std::int64_t>(end_of(tokens(), *text_->tokenizer, size));
@@ -163,7 +163,7 @@ const char* text_key_set(const Reading& reading) {
 
 constexpr std::string_view kTextEndings[] = {".txt"};
 
-// By its own name, or by the folder that it lies in.
+// The split named by the file, or by its folder.
 std::string split_of_text(const std::string& path) {
   const std::string own = split_named(stem_with(path, kTextEndings));
   const std::size_t slash = path.rfind('/');
@@ -191,7 +191,7 @@ std::vector<store::Entry> declared_texts(TomlReader& split, const Files& files) 
   return texts;
 }
 
-// Null: one is made of the text.
+// Null if one is to be made from the text.
 std::shared_ptr<const Tokenizer> known_tokenizer(const Reading& reading) {
   if (reading.fitted && reading.fitted->tokenizer) return reading.fitted->tokenizer;
   return reading.base ? reading.base->tokenizer : nullptr;
@@ -215,7 +215,7 @@ Description describe_stored_text(const StoredSplit& split, const Reading& readin
 }
 
 std::int64_t count_tokens(const StoredSplit& split, const Reading& reading, std::int64_t enough) {
-  constexpr std::uint64_t kLongestToken = 4;  // bytes of one character; what is compressed has more of them
+  constexpr std::uint64_t kLongestToken = 4;  // bytes of one character; compressed text has more characters
   std::uint64_t bytes = 0;
   for (const store::Entry& file : split.files) bytes += file.size;
   if (bytes / kLongestToken >= static_cast<std::uint64_t>(enough)) return enough;

@@ -13,7 +13,7 @@ inline DatasetPtr make_dataset(Text text) {
   return make_dataset(std::make_shared<const Text>(std::move(text)));
 }
 
-// The text of the named split of a version. kUsage if the split holds something else.
+// The text of the named split of a version. Throws kUsage if the split holds something else.
 Text load_text(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,
                Progress& progress);
 

@@ -1,4 +1,5 @@
-// Bytes and characters as tokens (data/tokenizer.h). UTF-8 is read strictly (RFC 3629): no overlong form, no surrogate.
+// Bytes and characters as tokens (data/tokenizer.h). UTF-8 is decoded strictly (RFC 3629): no overlong forms, no
+// surrogates.
 
 #include "data/tokenizer.h"
 
@@ -42,7 +43,7 @@ Character first_character(std::string_view text) {
               "tokenizer = \"bytes\" takes anything");
 }
 
-// "'é' (U+00E9)"; only the number of what would move a terminal's cursor.
+// "'é' (U+00E9)"; only the number for characters that would move a terminal's cursor.
 std::string shown(std::uint32_t code, std::string_view character) {
   const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
   return control ? fmt::format("U+{:04X}", code) : fmt::format("'{}' (U+{:04X})", character, code);
@@ -132,7 +133,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::string_v
       throw Error(ErrorKind::kUsage,
                   fmt::format("{}: the character {} at offset {} is not among the {} that the model knows", what,
                               shown(character.code, text.substr(at, character.bytes)), at, size()),
-                  "the vocabulary is what the training text held; tokenizer = \"bytes\" knows every text");
+                  "the vocabulary comes from the training text; tokenizer = \"bytes\" takes any text");
     }
     if (token == kUnknown) ++*unknown;
     out.push_back(token);

@@ -1,9 +1,9 @@
-// Text to tokens and back. A tokenizer belongs to its model: it stands as tokenizer.json in the model's version
+// Text to tokens and back. A tokenizer belongs to its model, whose version stores it as tokenizer.json
 // (mlx-format-model(5)). Used by text datasets, which make one, and by generation.
 //
-// Kinds: "bytes" (256 tokens, one for each byte: takes anything) and "chars" (one for each Unicode character that the
-// text it was made from holds, in the order of their code points). Both cut text into the pieces of a table; a kind
-// with merges adds rules, not another table.
+// Kinds: "bytes" (256 tokens, one for each byte; takes any text) and "chars" (one for each Unicode character of the
+// text that it was made from, in order of code points). Both cut text into the pieces of a table. A kind with merges
+// would add rules, not another table.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,21 @@ namespace mlx::data {
 
 class Tokenizer {
  public:
-  static constexpr std::int32_t kUnknown = -1;  // outside of every vocabulary: embeds as zeros, counts in no loss
+  static constexpr std::int32_t kUnknown = -1;  // in no vocabulary: embeds as zeros, and does not count in losses
 
   static Tokenizer bytes();
-  // Throws kUsage naming the place where `text` is not UTF-8; `what` names the text in the message.
+  // Throws kUsage, naming the place, if `text` is not UTF-8; `what` names the text in the message.
   static Tokenizer chars(std::string_view text, std::string_view what);
-  // What to_json wrote; kCorrupt naming `what` and what is wrong.
+  // Reads what to_json wrote; throws kCorrupt, naming `what` and the fault.
   static Tokenizer from_json(const Json& json, std::string_view what);
   Json to_json() const;
 
   const std::string& kind() const { return kind_; }
   std::int64_t size() const { return static_cast<std::int64_t>(pieces_.size()); }
-  // With `unknown`, what is not in the vocabulary becomes kUnknown and is counted there; without it is kUsage, naming
-  // the character and where it stands in `what`.
+  // A character outside the vocabulary becomes kUnknown and is counted in `unknown`. Without `unknown` it throws
+  // kUsage, naming the character and its place in `what`.
   std::vector<std::int32_t> encode(std::string_view text, std::string_view what, std::int64_t* unknown = nullptr) const;
-  // The bytes of one token: whole characters for "chars"; "" for one that is in no vocabulary.
+  // The bytes of one token: a whole character for "chars"; "" if it is in no vocabulary.
   std::string_view piece(std::int32_t token) const;
   std::string decode(std::span<const std::int32_t> tokens) const;
   bool operator==(const Tokenizer& other) const { return kind_ == other.kind_ && pieces_ == other.pieces_; }

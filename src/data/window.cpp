@@ -1,4 +1,4 @@
-// Keeps what is not read yet at the front of one buffer.
+// Keeps the unread bytes at the front of one buffer.
 #include "data/window.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace mlx::data {
 namespace {
 constexpr std::size_t kBlock = std::size_t{256} << 10;
-constexpr std::size_t kFirstBlock = std::size_t{16} << 10;  // behind a jump: often one row is wanted
+constexpr std::size_t kFirstBlock = std::size_t{16} << 10;  // after a jump, where often only one row is read
 constexpr std::size_t kLongestRow = std::size_t{16} << 20;
 }  // namespace
 

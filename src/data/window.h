@@ -1,4 +1,4 @@
-// A part of a file that grows and moves on as rows are read out of it. Used by the readers of tables.
+// A part of a file that grows and moves on while rows are read from it. Used by the readers of tables.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,12 @@ class Window {
 
   std::string_view bytes() const { return std::string_view(buffer_).substr(begin_, end_ - begin_); }
   std::uint64_t offset() const { return offset_; }  // of the first byte in the file
-  bool ended() const { return ended_; }             // nothing stands behind bytes()
-  // Reads on behind bytes(), which move. kCorrupt where they are longer than a row may be, and for bytes of 0.
+  bool ended() const { return ended_; }             // nothing follows bytes()
+  // Reads more after bytes(), which move. Throws kCorrupt if they are longer than a row may be, and for zero bytes.
   void grow();
-  void skip(std::size_t count) { begin_ += count, offset_ += count; }  // the bytes stay where they are
+  void skip(std::size_t count) { begin_ += count, offset_ += count; }  // the bytes do not move
   void seek(std::uint64_t offset);
-  // kCorrupt "line N: WHY" about the place `inside` behind offset().
+  // Throws kCorrupt "line N: WHY" about the place `inside` after offset().
   [[noreturn]] void corrupt(std::string_view why, std::size_t inside = 0) const;
 
  private:

@@ -1,4 +1,4 @@
-// Preparing a graph for concrete sizes.
+// Prepares a graph for concrete sizes.
 
 #include "graph/bucket.h"
 
@@ -53,7 +53,7 @@ Step make_step(const Graph& graph, const Bucket& bucket, int at, const std::vect
   return step;
 }
 
-// Whether no byte of one of `many` is one of `of`'s, by the pointers that they have now.
+// True if `of` shares no byte with any of `many`, by their present pointers.
 bool apart(const Bucket& bucket, const void* of, ValueId id, const std::vector<ValueId>& many,
            const auto& many_pointers) {
   const auto* begin = static_cast<const std::uint8_t*>(of);

@@ -1,5 +1,5 @@
 // A graph at concrete sizes: shapes, prepared kernels, memory plan and references to packed weights. A session makes
-// one for each set of sizes that it meets and keeps the ones used last.
+// one for each set of sizes and keeps the most recently used ones.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace mlx::graph {
 struct Step {  // a node that does work
   int node = 0;
   kernels::Prepared kernel;
-  std::vector<ValueId> inputs, outputs;     // as many as the operation may have, kNone for absent ones
-  std::vector<const void*> input_pointers;  // what the kernel gets; filled before each run
+  std::vector<ValueId> inputs, outputs;     // as many as the operation can have, kNone for absent ones
+  std::vector<const void*> input_pointers;  // the kernel's inputs; filled before each run
   std::vector<void*> output_pointers;
-  // The packed weights that the kernel reads, in memory of this step or shared (weights.h); null if it reads none.
+  // The packed weights that the kernel reads: in this step's memory or shared (weights.h); null if it reads none.
   const void* packed = nullptr;
   Memory own_packed;
   std::shared_ptr<const void> shared_packed;
@@ -47,8 +47,8 @@ struct BucketOptions {
 Bucket make_bucket(const Graph& graph, const std::vector<std::int64_t>& symbol_sizes,
                    const std::vector<const void*>& constants, const BucketOptions& options);
 
-// How many steps from `first` on, up to node `last`, may be run as one: of a kernel that takes several, none of which
-// writes what another reads or writes. At least 1.
+// How many steps from `first` on, up to node `last`, can be run as one. Their kernel must take several, and none may
+// write what another reads or writes. At least 1.
 std::size_t steps_together(const Bucket& bucket, std::size_t first, std::size_t last);
 
 }  // namespace mlx::graph

@@ -1,4 +1,4 @@
-// Reverse-mode differentiation as a pass: backward operations are added to the graph, no tape is kept.
+// Reverse-mode differentiation as a pass: it adds backward operations to the graph; there is no tape.
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 namespace mlx::graph {
 namespace {
 
-// Which values depend on one of `wrt`: the others need no gradient.
+// The values that depend on one of `wrt`; others need no gradient.
 std::vector<char> depends_on(const Graph& graph, const std::vector<ValueId>& wrt) {
   std::vector<char> depends(graph.values.size(), 0);
   for (const ValueId id : wrt) depends[static_cast<std::size_t>(id)] = 1;
@@ -31,13 +31,13 @@ std::vector<ValueId> differentiate(Graph& graph, ValueId loss, const std::vector
   std::vector<ValueId> gradient(graph.values.size(), kNone);
   bool started = false;
   for (std::size_t i = forward_nodes; i-- > 0;) {
-    const Node node = graph.nodes[i];  // a copy: adding nodes moves them
+    const Node node = graph.nodes[i];  // a copy, because adding nodes moves them
     const bool is_loss = op_def(node.op).loss && node.outputs[0] == loss;
     started = started || is_loss;
     std::vector<ValueId> of_outputs;
     bool any = is_loss;
     for (const ValueId id : node.outputs) {
-      // What is written in place has no gradient: statistics and caches are not trained.
+      // Values written in place have no gradient: statistics and caches are not trained.
       const bool in_place = std::ranges::find(node.inputs, id) != node.inputs.end();
       of_outputs.push_back(id == kNone || in_place ? kNone : gradient[static_cast<std::size_t>(id)]);
       any = any || of_outputs.back() != kNone;
@@ -58,7 +58,7 @@ std::vector<ValueId> differentiate(Graph& graph, ValueId loss, const std::vector
           sum == kNone ? of_inputs[k] : graph.add(Op::kAdd, {}, {sum, of_inputs[k]}, graph.value(id).name + ".sum")[0];
     }
   }
-  if (!started) fail(ErrorKind::kUsage, "no loss operation writes the value that is to be differentiated");
+  if (!started) fail(ErrorKind::kUsage, "the value to differentiate is not the output of a loss operation");
 
   std::vector<ValueId> gradients;
   for (const ValueId id : wrt) {

@@ -25,7 +25,7 @@ std::int64_t multiply(std::int64_t a, std::int64_t b) {
   return a;
 }
 
-// Sums terms of the same symbols, drops those that vanish, keeps the order.
+// Sums terms with the same symbols, drops those that vanish, and keeps the order.
 class Sum {
  public:
   void add(const Term& term) {

@@ -1,4 +1,4 @@
-// Feeds of a GPU, now and ahead (feeding.h).
+// Feeds a GPU, now and ahead (feeding.h).
 
 #include "graph/feeding.h"
 
@@ -9,7 +9,7 @@
 namespace mlx::graph {
 namespace {
 
-constexpr std::size_t kFeedAlignment = 256;  // of each input, as of memory of its own
+constexpr std::size_t kFeedAlignment = 256;  // for each input, as for separate memory
 
 constexpr std::size_t feed_aligned(std::size_t bytes) {
   return (bytes + kFeedAlignment - 1) / kFeedAlignment * kFeedAlignment;
@@ -38,7 +38,8 @@ Feeding::~Feeding() {
   device_.wait();
 }
 
-// Room for all of `fed` in the layout. A value that needs more than it had moves others, and only then `size_` grows.
+// Makes room for all of `fed` in the layout. A value that needs more than it had moves others, and only then `size_`
+// grows.
 void Feeding::fit(const std::vector<FedBytes>& fed) {
   bool grown = false;
   for (const FedBytes& each : fed) {

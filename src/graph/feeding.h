@@ -1,9 +1,9 @@
-// How a GPU's session is fed. The inputs of a run and the key of its random numbers stand side by side in one block of
-// the device's memory, at addresses that stay the same from run to run: captured launches hold them.
+// Feeds a GPU's session. The inputs of a run and the key of its random numbers are side by side in one block of device
+// memory, at the same addresses in every run, because captured launches hold these addresses.
 //
-// What is staged for the next run goes to pinned memory at once, from there on the copy stream to a second block while
-// the run before computes, and into the first when its own run begins: a copy within the device's memory, microseconds
-// for a batch, so that one capture serves every run. Used by sessions only.
+// The staged inputs of the next run are copied to pinned memory at once. From there the copy stream copies them to a
+// second block while the current run computes. When their own run begins they are copied into the first block: a copy
+// within device memory, microseconds for a batch. So one capture serves every run. Used by sessions only.
 #pragma once
 
 #include <array>
@@ -23,27 +23,27 @@ struct FedBytes {
   std::size_t bytes;
 };
 
-// What the inputs of a graph take at these sizes, by symbol.
+// The bytes of a graph's inputs at these sizes, by symbol.
 std::size_t feeding_bytes(const Graph& graph, const std::vector<std::int64_t>& sizes);
 
 class Feeding {
  public:
-  using Take = std::function<Memory(std::size_t bytes, const std::string& what)>;  // throws where there is no more
+  using Take = std::function<Memory(std::size_t bytes, const std::string& what)>;  // throws if there is no more
 
   Feeding(const kernels::Device& device, std::size_t values);
   Feeding(const Feeding&) = delete;
   Feeding& operator=(const Feeding&) = delete;
   ~Feeding();  // waits until none of its memory is used
 
-  // For the next run, behind the ones before; drops what is staged. The bytes may change once it returns.
+  // Feeds the next run, after the runs before; drops staged inputs. The bytes may change once it returns.
   void upload(const std::vector<FedBytes>& fed, const kernels::RandomKey& key, const Take& take);
-  // The same, while the run before may still compute; takes the place of what was staged and not used. Waits only for
-  // the copy of what was staged two times ago.
+  // The same while the run before may still compute; replaces staged inputs that were not used. Waits only for the copy
+  // that was staged two times ago.
   void stage(const std::vector<FedBytes>& fed, const kernels::RandomKey& key, const Take& take);
   bool staged() const { return staged_; }
   void use_staged(const Take& take);  // for the next run, as upload()
 
-  // Where they stand for the run that is fed: until the next upload() or stage().
+  // The addresses for the run that is fed, until the next upload() or stage().
   const void* place(ValueId value) const { return at(block_.get(), offset_[static_cast<std::size_t>(value)]); }
   const kernels::RandomKey* key() const { return static_cast<const kernels::RandomKey*>(block_.get()); }
 
@@ -60,8 +60,8 @@ class Feeding {
   Memory block_, ahead_;
   std::size_t block_size_ = 0, ahead_size_ = 0;
   std::array<PinnedMemory, 2> pinned_;  // one is written while the other is copied
-  std::array<Event, 2> sent_;           // each was copied from
-  Event taken_;                         // `ahead_` was copied from
+  std::array<Event, 2> sent_;           // after the copy from each
+  Event taken_;                         // after the copy from `ahead_`
   std::size_t turn_ = 0;                // the pinned memory that was written last
   bool staged_ = false;
 };

@@ -1,4 +1,4 @@
-// Building graphs: values, nodes with inferred shapes, concrete sizes.
+// Builds graphs: values, nodes with inferred shapes, concrete sizes.
 
 #include "graph/graph.h"
 
@@ -86,7 +86,7 @@ kernels::Shape concrete(const Value& value, const std::vector<std::int64_t>& sym
   kernels::Shape shape;
   shape.dtype = value.dtype;
   shape.rank = static_cast<int>(value.dims.size());
-  auto bytes = static_cast<std::int64_t>(kernels::size_of(value.dtype));  // as if no size were 0
+  auto bytes = static_cast<std::int64_t>(kernels::size_of(value.dtype));  // as if every size were at least 1
   for (std::size_t i = 0; i < value.dims.size(); ++i) {
     const std::int64_t size = value.dims[i].bound(symbol_sizes);
     if (size < 0) fail(ErrorKind::kUsage, "'{}': dimension {} is negative, {}", value.name, i, size);

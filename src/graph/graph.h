@@ -1,10 +1,10 @@
-// The intermediate representation: one flat list of operations over values with inferred shapes and dtypes. The same
-// graph is trained, quantized, exported and served; passes are functions from graph to graph.
+// The intermediate representation: a flat list of operations over values with inferred shapes and dtypes. The same
+// graph is trained, quantized, exported and served. Passes are functions from graph to graph.
 //
-// Sizes may be symbolic (batch, sequence); a session binds them, each to at least 1. Inputs and states have numbers and
-// plain symbols; parameters and constants have numbers; activations may have any expression (dim.h), and be empty.
-// Activations are written once; parameters and states may be written in place by a node that lists them as an output
-// (optimizers, running statistics, KV caches).
+// Sizes may be symbolic (batch, sequence); a session binds symbols to values of at least 1. Sizes of inputs and states
+// are numbers or plain symbols; those of parameters and constants are numbers; those of activations are any expressions
+// (dim.h), and may be 0. Activations are written once. Parameters and states can be written in place by a node that
+// lists them as an output (optimizers, running statistics, KV caches).
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ inline std::size_t index(ValueId id) {
 
 enum class Role : std::uint8_t {
   kActivation,  // lives within one step, in the arena
-  kInput,       // fed
+  kInput,       // fed by the caller
   kParameter,   // trained; outlives a step
   kState,       // outlives a step: optimizer state, running statistics, KV cache
   kConstant,    // outlives a step and never changes: quantization scales
@@ -63,23 +63,22 @@ struct Graph {
   std::vector<Node> nodes;  // in an order in which they can run
   std::vector<ValueId> inputs, outputs;
 
-  int symbol(std::string_view name);  // index, added where new
+  int symbol(std::string_view name);  // its index; added if it is new
   ValueId input(std::string name, DType dtype, Dims dims);
   ValueId parameter(std::string name, Dims dims, DType dtype = DType::kF32);
   ValueId state(std::string name, Dims dims, DType dtype = DType::kF32);
   ValueId constant(std::string name, Dims dims, DType dtype);
-  // Appends a node; its outputs' shapes come from the operation's shape rule, in-place outputs are the inputs
-  // themselves. Throws kUsage naming node and shapes where they do not fit. Returns the outputs (kNone for absent
-  // ones).
+  // Appends a node. The operation's shape rule gives its outputs' shapes; in-place outputs are the inputs themselves.
+  // Throws kUsage, naming node and shapes, if they do not fit. Returns the outputs (kNone for absent ones).
   std::vector<ValueId> add(Op op, const Attrs& attrs, std::vector<ValueId> inputs, std::string name = {});
-  // With the first output's shape given by the caller (reshape, backward of pooling).
+  // The same with the first output's shape given by the caller (reshape, backward of pooling).
   std::vector<ValueId> add_shaped(Op op, const Attrs& attrs, std::vector<ValueId> inputs, Dims output,
                                   std::string name = {});
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
-  ValueId find(std::string_view name) const;  // kNone where there is none
+  ValueId find(std::string_view name) const;  // kNone if there is none
 };
 
-// A tensor's bytes with its concrete shape: parameters, states and constants outside of sessions.
+// A tensor's bytes and concrete shape: for parameters, states and constants outside of sessions.
 struct Tensor {
   kernels::Shape shape;
   Bytes data;
@@ -88,7 +87,7 @@ using Tensors = std::map<std::string, Tensor>;  // by value name
 
 std::string to_text(const Graph& graph, const Dims& dims);  // "[batch,28,28,1]"
 std::string to_text(const Graph& graph, const Dim& dim);    // "2*batch*sequence+1"
-// Checks that every index, shape and order holds; kCorrupt naming what does not (a graph from a file is hostile).
+// Checks every index, shape and order. Throws kCorrupt naming the fault, because a graph from a file may be hostile.
 void validate(const Graph& graph);
 
 Json to_json(const Graph& graph);

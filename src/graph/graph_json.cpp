@@ -1,5 +1,5 @@
 // The graph part of model.json (mlx-format-model(5)): values and nodes by name, sizes as numbers or symbols' names,
-// attributes only where they are not the default. Reading trusts nothing: what it returns was validated.
+// attributes only if they differ from the default. Nothing that is read is trusted: the result has been validated.
 
 #include <charconv>
 #include <cmath>
@@ -19,7 +19,7 @@ constexpr std::int64_t kMaxAttr = std::int64_t{1} << 40;
 constexpr std::size_t kMaxNames = 1 << 20;
 
 const char* const kRoles[] = {"activation", "input", "parameter", "state", "constant"};
-// The words of attributes that are an enumeration, in its order.
+// The words for enumerations, in their order.
 const char* const kActivations[] = {"none", "relu", "gelu", "relu6"};
 const char* const kArithmetics[] = {"add", "sub", "mul", "div", "max", "min", "pow"};
 const char* const kReductions[] = {"sum", "mean", "max", "min"};
@@ -34,7 +34,7 @@ constexpr auto& words_of(kernels::Reduction) {
 }
 const DType kDTypes[] = {DType::kF32, DType::kBF16, DType::kF16, DType::kS32, DType::kS8, DType::kU8, DType::kI64};
 
-// The shortest decimal that is this float again, as a double: 0.1f stands as 0.1.
+// The shortest decimal, as a double, that reads back as this float: 0.1f is written as 0.1.
 double shortest(float value) {
   char text[64];
   *std::to_chars(text, text + sizeof(text) - 1, value).ptr = '\0';
@@ -42,7 +42,7 @@ double shortest(float value) {
   return static_cast<float>(parsed) == value ? parsed : static_cast<double>(value);
 }
 
-// One list of the attributes for writing and reading: `visit(key, member)`.
+// The list of attributes, for both writing and reading: `visit(key, member)`.
 template <typename AttrsType, typename Visitor>
 void each_attr(AttrsType& attrs, Visitor&& visit) {
   visit("activation", attrs.activation);
@@ -118,7 +118,7 @@ Json attrs_to_json(const Attrs& attrs) {
   return out;
 }
 
-// Where `text` stands in `words`; kCorrupt naming it where it does not.
+// The index of `text` in `words`. Throws kCorrupt naming it if it is not there.
 template <std::size_t kCount>
 std::size_t one_of(const std::string& text, const char* const (&words)[kCount], std::string_view what) {
   for (std::size_t i = 0; i < kCount; ++i) {
@@ -237,7 +237,7 @@ Dim symbol_named(const Json& name, const Graph& graph, const std::string& where)
   fail(ErrorKind::kCorrupt, "{}: unknown symbol {}", where, name.dump());
 }
 
-// An array of a number, where it is not 0, and of terms: [factor, symbol, symbol …].
+// An array of the number, unless it is 0, and of the terms: [factor, symbol, symbol …].
 Json terms_to_json(const Graph& graph, const Dim& dim) {
   Json terms = Json::array();
   if (dim.size != 0) terms.push_back({dim.size});

@@ -1,4 +1,4 @@
-// Memory for arenas, states and packed weights, of the host or of a GPU; memory and events for copies between the two.
+// Memory for arenas, states and packed weights, on the host or a GPU; memory and events for copies between the two.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ struct FreeMemory {
 };
 using Memory = std::unique_ptr<void, FreeMemory>;
 
-// On cache lines, contents undefined; null where a GPU has no more. Throws std::bad_alloc where the host has none.
+// Aligned to cache lines, contents undefined. Null if a GPU has no more; throws std::bad_alloc if the host has none.
 inline Memory allocate(std::size_t bytes, const kernels::Device& device = kernels::host_device()) {
   void* memory = device.allocate(bytes);
   if (!memory && device.host) throw std::bad_alloc();
@@ -23,13 +23,13 @@ inline Memory allocate(std::size_t bytes, const kernels::Device& device = kernel
 }
 
 struct FreePinned {
-  const kernels::Device* device = &kernels::host_device();  // the host: it is not pinned
+  const kernels::Device* device = &kernels::host_device();  // the host: the memory is not pinned
   void operator()(void* memory) const { device->release_pinned(memory); }
 };
 using PinnedMemory = std::unique_ptr<void, FreePinned>;
 
-// Of the host, for copies from and to a GPU. Where none can be pinned it is memory like any other: such copies are as
-// right, but the host waits for them. Throws std::bad_alloc where there is none at all.
+// Host memory for copies to and from a GPU. If none can be pinned it is ordinary memory: copies are then correct, but
+// the host waits for them. Throws std::bad_alloc if there is none at all.
 inline PinnedMemory allocate_pinned(std::size_t bytes, const kernels::Device& device) {
   if (void* memory = device.allocate_pinned(bytes)) return {memory, FreePinned{&device}};
   return {allocate(bytes).release(), FreePinned{}};

@@ -1,4 +1,4 @@
-// Adding up what nodes take (node_profile.h).
+// Adds up the times of nodes (node_profile.h).
 
 #include "graph/node_profile.h"
 

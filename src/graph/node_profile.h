@@ -1,4 +1,4 @@
-// Times of a session's nodes, from when it is told to take them. Used by sessions only.
+// Times of a session's nodes while profiling is on. Used by sessions only.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@ namespace mlx::graph {
 
 class NodeProfile {
  public:
-  // The calls of the next `keep_runs` runs are also kept one by one.
+  // Also keeps the single calls of the next `keep_runs` runs.
   void start(const Graph& graph, std::int64_t keep_runs);
   void stop() { on_ = false; }
   bool on() const { return on_; }
-  void begin_run(std::size_t steps);  // so that nothing is allocated in it
-  // `last` of its run: what runs in parts ends with the last.
+  void begin_run(std::size_t steps);  // reserves memory, so that the run allocates nothing
+  // `last`: the run's last step. A run in parts ends with its last part.
   void add(const Step& step, double start, double seconds, bool last);
   void add_packing(const Step& step, double seconds);  // of weights, for a node
-  std::vector<NodeTime> times() const;                 // of nodes that ran
+  std::vector<NodeTime> times() const;                 // of the nodes that ran
   const std::vector<NodeCall>& calls() const { return calls_; }
 
  private:
   bool on_ = false;
   std::vector<NodeTime> times_;  // by node
-  std::int64_t keep_runs_ = 0;   // so many runs are still to be kept call by call
+  std::int64_t keep_runs_ = 0;   // the number of runs whose single calls are still to be kept
   std::vector<NodeCall> calls_;
 };
 

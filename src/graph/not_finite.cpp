@@ -1,4 +1,4 @@
-// Looks at what each node has written, right behind it, before anything else takes its memory.
+// Checks what each node has written directly after it, before anything else reuses its memory.
 
 #include "graph/not_finite.h"
 
@@ -9,7 +9,7 @@ namespace mlx::graph {
 
 namespace {
 
-// An exponent of all ones is infinity or NaN; integers, so that the loop is vectorised without -ffast-math.
+// An exponent of all ones is infinity or NaN. Compares integers, so that the loop is vectorised without -ffast-math.
 template <typename Bits, Bits kExponent>
 bool no_exponent_full(ByteView numbers) {
   constexpr std::size_t kBlock = 4096;
@@ -38,7 +38,7 @@ bool all_finite(ByteView numbers, DType dtype) {
 
 std::optional<NotFinite> find_not_finite(Session& session, const std::vector<Feed>& feeds, RunOptions options) {
   const Graph& graph = session.graph();
-  // Running statistics may have been spoiled by an earlier run of the same step; no result of training reads them.
+  // An earlier run of the same step may have made running statistics non-finite; no result of training reads them.
   std::set<ValueId> spoiled;
   for (const auto& [name, tensor] : session.tensors()) {
     if (all_finite(tensor.data, tensor.shape.dtype)) continue;

@@ -1,4 +1,4 @@
-// Where a NaN or an infinity comes from. Used by training once a loss is not finite.
+// Finds the origin of a NaN or an infinity. Used by training once a loss is not finite.
 #pragma once
 
 #include <optional>
@@ -10,15 +10,15 @@
 namespace mlx::graph {
 
 struct NotFinite {
-  std::string node, op;  // "block3.mlp.up", "linear"; empty where `value` was so before any node ran
-  std::string value;     // what is not finite
+  std::string node, op;  // "block3.mlp.up", "linear"; empty if `value` was not finite before any node ran
+  std::string value;     // the value that is not finite
 };
 
-// Runs the nodes that `options` names one by one up to the first that writes what is not finite, from parameters,
-// states and inputs that are; nullopt where everything is. The session is left in the middle of that step.
+// Runs the nodes of `options` one by one up to the first that writes a non-finite value, starting from finite
+// parameters, states and inputs. nullopt if everything is finite. The session is left in the middle of that step.
 std::optional<NotFinite> find_not_finite(Session& session, const std::vector<Feed>& feeds, RunOptions options);
 
-// The first parameter or state, by name, that is not finite; "" where all are.
+// The name of the first non-finite parameter or state in order of names; "" if all are finite.
 std::string first_not_finite(const Tensors& tensors);
 bool all_finite(ByteView numbers, DType dtype);  // integers always are
 

@@ -11,7 +11,7 @@
 namespace mlx::graph {
 namespace {
 
-constexpr std::size_t kNamed = 3;          // of those who hold most
+constexpr std::size_t kNamed = 3;          // of the largest holders
 constexpr std::size_t kFewCollected = 32;  // copies at first
 
 std::string size_text(std::size_t bytes) {
@@ -23,7 +23,7 @@ void refuse(const char* problem, const std::string& node, bool waited_for_each) 
   const std::string elsewhere = "MLX_CUDA_LIBRARIES=0 goes without cuBLASLt and cuDNN; nvidia-smi tells of ECC errors";
   if (waited_for_each) throw Error(ErrorKind::kMissing, fmt::format("GPU: {}, at '{}'", problem, node), elsewhere);
   throw Error(ErrorKind::kMissing, fmt::format("GPU: {}, at '{}' or before it in the same step", problem, node),
-              "CUDA_LAUNCH_BLOCKING=1 waits for each operation and so names it; " + elsewhere);
+              "CUDA_LAUNCH_BLOCKING=1 waits for each operation, which identifies it; " + elsewhere);
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ ByteView OnDevice::view(ValueId id, const void* data, std::size_t bytes) {
 void OnDevice::collect(const void* from, std::size_t bytes) {
   CHECK(bytes <= Session::kCollected);
   if (collected_count_ == collected_capacity_) {
-    wait();  // the copies so far have come
+    wait();  // the copies so far have arrived
     const std::size_t capacity = std::max(kFewCollected, 2 * collected_capacity_);
     PinnedMemory larger = allocate_pinned(capacity * Session::kCollected, device_);
     if (collected_) std::memcpy(larger.get(), collected_.get(), collected_count_ * Session::kCollected);

@@ -1,5 +1,5 @@
-// A GPU's side of a session: what is fed is copied there, what is asked for is copied back, and stretches of nodes that
-// run again and again are captured once and replayed. Used by sessions only; none of it is there on the host.
+// A GPU's side of a session. It copies inputs to the device and results back, and captures stretches of nodes that run
+// repeatedly, to replay them. Used by sessions only; does not exist on the host.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ struct Holder {  // of memory, by name
   std::size_t bytes = 0;
 };
 
-// `bytes` for `what`. kMissing where a GPU has no more: what was asked, what is free, and the largest of `holders`.
-// `training` says what may help.
+// Allocates `bytes` for `what`. Throws kMissing if a GPU has no more: with what was asked, what is free, and the
+// largest of `holders`. `training` selects the advice.
 Memory take(const kernels::Device& device, std::size_t bytes, const std::string& what, std::vector<Holder> holders,
             bool training);
 
-// Waits; kMissing where something has gone wrong on the device since it was last waited for: at `node`, all that was
-// launched since then.
+// Waits. Throws kMissing if something has gone wrong on the device since it was last waited for: at `node`, in any
+// launch since then.
 void check_device(const kernels::Device& device, const std::string& node);
 
 // Nodes [first, last) of a bucket.
@@ -45,28 +45,28 @@ class OnDevice {
   ~OnDevice();  // waits until none of its memory is used
 
   Feeding& feeding() { return feeding_; }
-  // Whether each operation is waited for before the next is launched, as CUDA_LAUNCH_BLOCKING=1 asks: slow, and what
-  // goes wrong is known by name.
+  // True if each operation is waited for before the next is launched, as CUDA_LAUNCH_BLOCKING=1 demands. This is slow,
+  // and identifies the operation that fails.
   bool waits_for_each() const { return waits_for_each_; }
 
-  // Readies `args` for kernels of a run, which was fed. `last` names its last node in errors, for as long as no other
+  // Prepares `args` for the kernels of a run, whose inputs were fed. Errors name `last`, its last node, until another
   // run starts.
   void start_run(kernels::Args& args, const std::string& last);
-  // Runs `steps`, which launches the stretch's kernels and nothing else: the first time as it stands, the second time
-  // it is captured, and from then on replayed without being called. Does not wait.
+  // Runs `steps`, which only launches the stretch's kernels. The first time they are launched directly, the second time
+  // they are captured, and from then on they are replayed without calling `steps`. Does not wait.
   void run(const Stretch& stretch, const std::function<void()>& steps);
-  void check_launches() const;  // kMissing where one could not be made; does not wait
-  void wait() const;            // until all is done; kMissing where something has gone wrong
-  // Captured launches hold addresses: called where any of them may have changed.
+  void check_launches() const;  // throws kMissing if a launch has failed; does not wait
+  void wait() const;            // until all is done; throws kMissing if something has gone wrong
+  // Captured launches hold addresses: call this when any of them may have changed.
   void drop_captured();
 
-  // A copy in the host's memory, when everything before it is done.
+  // A copy in the host's memory, made when everything before it is done.
   Bytes fetch(const void* from, std::size_t bytes) const;
-  // The same, valid until the next of the same value.
+  // The same, valid until the next view of the same value.
   ByteView view(ValueId id, const void* data, std::size_t bytes);
-  // A copy of up to Session::kCollected bytes, as they are behind what was launched before; does not wait.
+  // Copies up to Session::kCollected bytes after everything launched before; does not wait.
   void collect(const void* from, std::size_t bytes);
-  // What was collected since the last call, each in as many, by one wait; valid until the next collect().
+  // Everything collected since the last call, each in kCollected bytes, after one wait. Valid until the next collect().
   ByteView collected();
 
  private:

@@ -1,4 +1,4 @@
-// The table of operations: the rows of kernels/op_list.h with what the families in src/graph/ops/ say of them.
+// The table of operations: the rows of kernels/op_list.h, completed by the families in src/graph/ops/.
 
 #include "graph/op_def.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kOps = static_cast<std::size_t>(Op::kCount);
 
-// The row of `op` among those of its family.
+// The row of `op` among its family's.
 OpDef row_of(Op op, const std::vector<OpDef>& family) {
   const auto found = std::ranges::find(family, op, &OpDef::op);
   CHECK(found != family.end() && found->infer != nullptr);

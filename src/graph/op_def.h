@@ -1,4 +1,4 @@
-// What the graph knows of an operation: shape rule, backward, cost, properties that passes ask for. A family of
+// What the graph knows about an operation: shape rule, backward, cost, and properties for passes. Each family of
 // kernels/op_list.h has one file in src/graph/ops/, which defines FAMILY_ops().
 #pragma once
 
@@ -14,20 +14,20 @@ struct Cost {
   double bytes = 0;  // read and written
 };
 
-// How an operation computes in inference if its input 0 is in eight bits, with one scale.
+// How an operation computes in inference if its input 0 is quantized to eight bits with one scale.
 enum class EightBits : std::uint8_t {
-  kRefused,     // not at all: it takes f32
-  kLayer,       // with weights in eight bits, input 1; gives f32 or eight bits
-  kKeepsScale,  // gives eight bits at the same scale
+  kRefused,     // not supported: it takes f32
+  kLayer,       // its weights, input 1, are in eight bits; its result is f32 or eight bits
+  kKeepsScale,  // its result has eight bits with the same scale
   kGivesF32,
 };
 
-// What a parameter starts from when nobody gives it.
+// The initial value of a parameter that nothing else provides.
 struct StartValue {
   enum Kind : std::uint8_t {
     kZero,
     kOne,
-    kWeights,  // random; factors of sums: of fan_in terms, and fan_out in the backward pass
+    kWeights,  // random; factors of sums with fan_in terms, and fan_out terms in the backward pass
     kTable,    // random; rows that are looked up
   };
   Kind kind = kZero;
@@ -42,31 +42,32 @@ struct OpDef {
   unsigned optional_outputs = 0;  // bit i: output i may be absent (kNone)
   unsigned in_place = 0;          // bit i: output in_place_output may take the memory of input i
   std::size_t in_place_output = 0;
-  unsigned reads_half = 0;   // bit i: input i, computed with in f32, may be stored in half precision
-  bool stores_half = false;  // output half_output, computed in f32, is stored as attrs.output says; products': of
-                             // half factors
+  unsigned reads_half = 0;  // bit i: input i, computed with in f32, may be stored in half precision
+  // Output half_output, computed in f32, is stored as attrs.output says; for products only with half factors.
+  bool stores_half = false;
   std::size_t half_output = 0;
   bool half_if_throughout = false;  // reads_half and stores_half hold only if kernels::Capabilities::half_throughout
   unsigned half_with_result = 0;    // bit i: input i may be half instead of f32, if all of these and output 0 are
-  std::size_t addend = 0;  // a norm: the optional residual input, which is the sum's output too; its gradient: the
-                           // optional input that is added to dx; 0 for none
-  bool loss = false;       // output 0 is what training minimizes; it computes its own gradient
-  bool product = false;    // multiplies matrices: its factors may be half or tf32
-  bool layer = false;      // a product of activations, input 0, and weights, input 1
-  bool random = false;     // draws random numbers, or takes what was drawn, for each example
+  // A norm: the optional residual input, and also the output for the sum. A norm's gradient: the optional input that is
+  // added to dx. 0 for none.
+  std::size_t addend = 0;
+  bool loss = false;     // output 0 is what training minimizes; it computes its own gradient
+  bool product = false;  // multiplies matrices: its factors may be half or tf32
+  bool layer = false;    // a product of activations, input 0, and weights, input 1
+  bool random = false;   // draws random numbers for each example, or takes drawn ones
   EightBits eight_bits = EightBits::kRefused;
   Activation activation = Activation::kNone;  // the operation is this activation
   unsigned fuses = 0;                         // bit i: it computes Activation i as attrs.activation
-  // Appends the node's outputs to `graph` (values) and returns them; throws kUsage where shapes do not fit.
+  // Appends the node's outputs to `graph` (values) and returns them. Throws kUsage if shapes do not fit.
   std::vector<ValueId> (*infer)(Graph& graph, const Attrs& attrs, const std::vector<ValueId>& inputs,
                                 const Dims* output, const std::string& name) = nullptr;
-  // Adds gradient operations for `node` given the gradients of its outputs (kNone: zero); returns one per input (kNone
-  // where there is none). Null where the operation cannot be trained.
+  // Adds gradient operations for `node`, given the gradients of its outputs (kNone: zero). Returns one gradient per
+  // input (kNone if there is none). Null if the operation cannot be trained.
   std::vector<ValueId> (*backward)(Graph& graph, const Node& node,
                                    const std::vector<ValueId>& output_gradients) = nullptr;
   Cost (*cost)(const Node& node, std::span<const kernels::Shape> inputs,
                std::span<const kernels::Shape> outputs) = nullptr;
-  // Of a parameter of this shape that is the node's input. Null: zeros.
+  // The initial value of a parameter with this shape that is the node's input. Null: zeros.
   StartValue (*start)(const Node& node, std::size_t input, const kernels::Shape& shape) = nullptr;
 };
 
@@ -75,16 +76,16 @@ constexpr unsigned bit_of(Activation activation) {
 }
 
 const OpDef& op_def(Op op);
-// Whether a node adds what op_def(op).addend says.
+// True if the node uses op_def(op).addend.
 bool adds(const Node& node);
-Op op_named(std::string_view name);  // Op::kCount where there is none
-// The operation's own cost, or only the bytes of its tensors where it has no rule. Absent tensors have rank -1.
+Op op_named(std::string_view name);  // Op::kCount if there is none
+// The operation's own cost, or only the bytes of its tensors if it has no rule. Absent tensors have rank -1.
 Cost cost_of(const Node& node, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs);
 
-// Reverse-mode differentiation of the scalar `loss`, which a loss operation wrote: adds nodes in reverse order and
-// returns the gradient of each of `wrt`, named "NAME.grad" (kNone where the loss does not depend on it). A value used
-// several times gets its gradients added from the last use to the first. Nodes whose results nobody needs are left for
-// remove_dead. Throws kUsage where an operation on the way has no backward.
+// Reverse-mode differentiation of the scalar `loss`, which a loss operation wrote. Adds nodes in reverse order and
+// returns the gradient of each of `wrt`, named "NAME.grad" (kNone if the loss does not depend on it). The gradients of
+// a value with several uses are added from the last use to the first. Unneeded nodes are left for remove_dead. Throws
+// kUsage if an operation on the way has no backward.
 std::vector<ValueId> differentiate(Graph& graph, ValueId loss, const std::vector<ValueId>& wrt);
 
 }  // namespace mlx::graph

@@ -1,4 +1,4 @@
-// Optimizers as nodes. Weight decay is for matrices only.
+// Optimizers as nodes. Only matrices have weight decay.
 
 #include "graph/optimizers.h"
 
@@ -27,7 +27,7 @@ Target target_of(const Update& update) {
   return target;
 }
 
-// The update node itself: parameter, gradient, states, learning rate, and what the gradient counts times.
+// Appends the update node itself: parameter, gradient, states, learning rate, and the factor of the gradient.
 void append(const Update& u, Op op, const Target& target, ValueId gradient, const std::vector<ValueId>& states,
             ValueId factor) {
   std::vector<ValueId> inputs{u.parameter, gradient};
@@ -60,13 +60,13 @@ void add_lion(const Update& u) {
   append(u, Op::kLion, t, u.gradient, {u.graph.state(t.name + ".m", t.dims)}, u.factor);
 }
 
-// What a product takes first.
+// Casts a factor of a product to the type that the product takes.
 ValueId factor_of(Graph& graph, ValueId x, DType type) {
   return type == DType::kF32 ? x : cast_to(graph, x, type);
 }
 
-// Five Newton-Schulz iterations X ← aX + (bA + cA²)X, A = XXᵀ, bring the singular values of X near 1. A is made of the
-// shorter side: for a tall X, X ← aX + X(bA + cA²) with A = XᵀX. The last result comes times `scale`.
+// Five Newton-Schulz iterations X ← aX + (bA + cA²)X, A = XXᵀ, bring the singular values of X near 1. A is computed
+// over the shorter side: for a tall X it is X ← aX + X(bA + cA²) with A = XᵀX. The result is multiplied by `scale`.
 ValueId orthogonalised(Graph& graph, ValueId x, bool wide, float scale, DType factors, const std::string& name) {
   constexpr int kIterations = 5;
   constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f;  // Jordan et al. 2024
@@ -92,9 +92,9 @@ ValueId orthogonalised(Graph& graph, ValueId x, bool wide, float scale, DType fa
   return x;
 }
 
-// Hidden matrices (convolutions as O × rest) by Muon, all else by AdamW. The direction is scaled to the size of AdamW's
-// steps, 0.2 √(longer side) (Liu et al. 2025, "Muon is Scalable for LLM Training"), so that both take one learning rate
-// and one weight decay. The step itself is plain descent along it.
+// Updates hidden matrices (convolutions as O × rest) with Muon, everything else with AdamW. The direction is scaled to
+// the size of AdamW's steps, 0.2 √(longer side) (Liu et al. 2025, "Muon is Scalable for LLM Training"), so that both
+// use one learning rate and one weight decay. The step itself is plain descent along it.
 void add_muon(const Update& u) {
   if (!u.hidden_matrix) return add_adamw(u);
   Graph& graph = u.graph;

@@ -1,5 +1,5 @@
-// A graph that makes its images itself, out of bytes: a GPU is sent a quarter of what it would be sent in f32, and has
-// what is drawn for each image as six numbers.
+// A graph that computes its images from bytes. A GPU then receives a quarter of the bytes of f32 images, and for each
+// image six random numbers that describe its changes.
 
 #include "base/error.h"
 #include "graph/passes.h"

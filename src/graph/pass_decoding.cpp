@@ -1,5 +1,5 @@
-// From a language model's inference graph to one that decodes with a cache of keys and values: attention, and what
-// knows positions, take the places where the new tokens stand.
+// From a language model's inference graph to one that decodes with a cache of keys and values. Attention, and
+// operations that know positions, receive the positions of the new tokens.
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ std::int64_t kv_width(const Node& attention, std::int64_t width) {
   return width / (heads + 2 * keys) * keys;
 }
 
-// How many positions the graph knows: the fewest that a table or a rotation has.
+// The number of positions that the graph supports: the least of all tables and rotations.
 std::int64_t context_of(const Graph& graph) {
   std::int64_t context = 0;
   const auto least = [&](std::int64_t positions) { context = context == 0 ? positions : std::min(context, positions); };

@@ -1,5 +1,5 @@
-// Parameters that training leaves alone become constants: no gradient, no optimizer state, and backward ends where
-// nothing below is trained.
+// Makes parameters that are not trained constants: they have no gradient and no optimizer state, and backward stops
+// where nothing below is trained.
 
 #include <algorithm>
 
@@ -9,7 +9,7 @@
 namespace mlx::graph {
 namespace {
 
-// By value: whether it is trained or computed from what is.
+// By value: true if it is trained, or computed from a trained value.
 std::vector<char> trained_values(const Graph& graph) {
   std::vector<char> trained(graph.values.size(), 0);
   for (std::size_t i = 0; i < graph.values.size(); ++i) trained[i] = graph.values[i].role == Role::kParameter;
@@ -40,7 +40,7 @@ Graph freeze(const Graph& forward, const std::vector<std::string>& parameters) {
     node.outputs.resize(1);
     node.attrs.momentum = Attrs{}.momentum;  // only training reads it
   }
-  return graph;  // with the outputs that only backward will ask for
+  return graph;  // keeps the outputs that only backward reads
 }
 
 }  // namespace mlx::graph

@@ -1,6 +1,7 @@
-// For training on GPUs: gelu as part of the linear layer that feeds it, which then also gives what gelu is taken of,
-// and the gradient of gelu as part of the product that gives it what it multiplies. Behind each product that saves a
-// pass over memory: gelu does not read its input again, and the gradient of gelu's result is neither written nor read.
+// For training on GPUs. Fuses gelu into the linear layer that computes its input, the pre-activation, which the layer
+// then also outputs. Fuses the gradient of gelu into the product that computes the gradient of gelu's result. Each
+// fusion saves a pass over memory: gelu does not read its input again, and the gradient of its result is neither
+// written nor read.
 
 #include "graph/passes.h"
 #include "graph/rewrite.h"
@@ -12,8 +13,8 @@ DType type_of(const Graph& graph, ValueId id) {
   return graph.value(id).dtype;
 }
 
-// The node of operation `op` and without an activation that writes `value` as its first output, by index; nodes.size()
-// for none.
+// The index of the node with operation `op` and without an activation that writes `value` as its first output;
+// nodes.size() if there is none.
 std::size_t plain_producer(const Graph& graph, ValueId value, Op op) {
   const std::size_t at = producer(graph, value);
   if (at == graph.nodes.size()) return at;
@@ -22,7 +23,7 @@ std::size_t plain_producer(const Graph& graph, ValueId value, Op op) {
   return plain ? at : graph.nodes.size();
 }
 
-// `gelu` as part of the layer before it. What goes into it stays a value for whoever else reads that: its gradient.
+// Fuses `gelu` into the preceding layer. The pre-activation stays a value, for its other reader, the gradient.
 bool fuse_forward(Graph& graph, const Node& gelu, const std::vector<int>& uses) {
   const ValueId pre = gelu.inputs[0], y = gelu.outputs[0];
   const std::size_t at = plain_producer(graph, pre, Op::kLinear);
@@ -35,8 +36,8 @@ bool fuse_forward(Graph& graph, const Node& gelu, const std::vector<int>& uses) 
   return true;
 }
 
-// `backward`, the gradient of a gelu, as part of the product that gives it the gradient of gelu's result. Not where
-// that product has no kernel that gives its type: of factors in f32 a half.
+// Fuses `backward`, the gradient of a gelu, into the product that computes the gradient of gelu's result. Not possible
+// if that product has no kernel for its result type: half precision from f32 factors.
 bool fuse_backward(Graph& graph, const Node& backward, const std::vector<int>& uses) {
   const ValueId pre = backward.inputs[0], dy = backward.inputs[1], dx = backward.outputs[0];
   const std::size_t at = plain_producer(graph, dy, Op::kLinearBackwardData);

@@ -1,5 +1,5 @@
-// Residual sums as part of the norms that read them, forward and backward: on a GPU, where both are bound by memory,
-// the sum is then not read again by the norm, nor a gradient of its own written and read for the sum's.
+// Fuses residual sums into the norms that read them, forward and backward. On a GPU both are memory-bound: the norm
+// then does not read the sum again, and no separate gradient is written and read for the sum.
 
 #include <algorithm>
 #include <utility>
@@ -26,7 +26,7 @@ bool reads(const Node& node, ValueId value) {
   return std::ranges::find(node.inputs, value) != node.inputs.end();
 }
 
-// The first node behind `at` that reads what that one gives; nodes.size() for none.
+// The first node after `at` that reads an output of node `at`; nodes.size() if there is none.
 std::size_t first_reader(const Graph& graph, std::size_t at) {
   const std::vector<ValueId>& outputs = graph.nodes[at].outputs;
   const auto is_reader = [&](const Node& node) {
@@ -36,13 +36,13 @@ std::size_t first_reader(const Graph& graph, std::size_t at) {
   return static_cast<std::size_t>(std::find_if(behind, graph.nodes.end(), is_reader) - graph.nodes.begin());
 }
 
-// Written once, wherever it is read: what outlives the step may be written in place in between.
+// True if the value is written once. What outlives a step may be written in place between two reads.
 bool stays(const Graph& graph, ValueId id) {
   return !outlives_step(graph.value(id).role);
 }
 
-// Moves the sum at `at` down into the norm that reads it before all others. Of the two that are added, the one that
-// only the sum reads is the residual, which may be stored in half precision.
+// Moves the sum at `at` down into the norm that is its first reader. Of its two terms, the one that nothing else reads
+// is the residual, which can be stored in half precision.
 bool fuse_forward(Graph& graph, std::size_t at, const std::vector<int>& uses) {
   const Node sum = graph.nodes[at];
   if (!is_plain_sum(sum) || !std::ranges::all_of(sum.inputs, [&](ValueId id) { return stays(graph, id); }))
@@ -59,8 +59,8 @@ bool fuse_forward(Graph& graph, std::size_t at, const std::vector<int>& uses) {
   return true;
 }
 
-// Moves the gradient of a norm that the sum at `at`, and nobody else, reads down to it. Returns where it stood;
-// nodes.size() where there is none.
+// Moves the gradient of a norm down to the sum at `at`, if only that reads it. Returns its old index; nodes.size() if
+// there is none.
 std::size_t fuse_backward(Graph& graph, std::size_t at, const std::vector<int>& uses) {
   const Node sum = graph.nodes[at];
   if (!is_plain_sum(sum)) return graph.nodes.size();

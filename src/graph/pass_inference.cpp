@@ -1,5 +1,5 @@
-// From a trainable forward graph to one for inference: no dropout, batch norm by its running statistics; then folded
-// and fused.
+// From a trainable forward graph to one for inference: without dropout, batch norm with running statistics; then
+// folding and fusion.
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ float* floats(const Graph& graph, Tensors& tensors, ValueId id) {
   return reinterpret_cast<float*>(found->second.data.data());
 }
 
-// A bias of zeros for a layer that has none.
+// A zero bias for a layer that has none.
 ValueId add_bias(Graph& graph, Tensors& tensors, const std::string& layer, Dim channels) {
   std::string name = layer + ".bias";
   while (graph.find(name) != kNone || tensors.contains(name)) name += "_folded";
@@ -82,7 +82,7 @@ void fold_batch_norm(Graph& graph, Tensors& tensors) {
   erase_nodes(graph, folded);
 }
 
-// What folding may read or change: the batch norms, and the layers before them.
+// The tensors that folding may read or change: those of batch norms, and of the layers before them.
 Tensors foldable(const Graph& graph, const Weights& weights) {
   Tensors tensors;
   const auto copy = [&](ValueId id) {

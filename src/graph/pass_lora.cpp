@@ -1,7 +1,7 @@
-// Low-rank adapters (Hu et al. 2021, "LoRA"): into a forward graph, and out of one again with the weights that make up
-// for them.
+// Low-rank adapters (Hu et al. 2021, "LoRA"): adds them to a forward graph, and merges them into the weights.
 //
-// y = x·Wᵀ becomes y = x·Wᵀ + scale · (x·Aᵀ)·Bᵀ. The scale is applied between the two, where the values are fewest.
+// y = x·Wᵀ becomes y = x·Wᵀ + scale · (x·Aᵀ)·Bᵀ. The scale is applied between the two products, where there are the
+// fewest values.
 
 #include <algorithm>
 #include <optional>
@@ -18,7 +18,7 @@ bool is_output(const Graph& graph, const Node& node) {
   return std::ranges::find(graph.outputs, node.outputs.at(0)) != graph.outputs.end();
 }
 
-// A linear layer in f32 that alone has its weights.
+// True for a linear layer in f32 whose weights no other node reads.
 bool takes_adapter(const Graph& graph, const Node& node, const std::vector<int>& uses) {
   if (node.op != Op::kLinear || node.attrs.activation != Activation::kNone || is_output(graph, node)) return false;
   const ValueId weights = node.inputs.at(1);
@@ -26,7 +26,7 @@ bool takes_adapter(const Graph& graph, const Node& node, const std::vector<int>&
          uses[index(weights)] == 1;
 }
 
-// Behind `layer`, which stands in `graph` already; the sum.
+// Adds an adapter after `layer`, which is in `graph` already; returns the sum.
 ValueId add_adapter(Graph& graph, const Node& layer, const LoraSpec& spec) {
   const std::string weights = graph.value(layer.inputs[1]).name;
   const Dims shape = graph.value(layer.inputs[1]).dims;
@@ -47,9 +47,9 @@ ValueId add_adapter(Graph& graph, const Node& layer, const LoraSpec& spec) {
   return graph.add(Op::kAdd, {}, {layer.outputs[0], x}, layer.name + ".lora")[0];
 }
 
-// What add_adapter() made, found by what feeds what.
+// What add_adapter() made, recognised by its connections.
 struct Adapter {
-  ValueId sum = kNone, y = kNone;  // with the adapter, without
+  ValueId sum = kNone, y = kNone;  // with the adapter, without it
   ValueId weights = kNone, a = kNone, b = kNone;
   float scale = 0;
 };
@@ -116,7 +116,7 @@ Graph add_lora(const Graph& forward, const LoraSpec& spec) {
   const std::vector<int> uses = count_uses(forward);
   Graph graph = forward;
   graph.nodes.clear();
-  std::vector<ValueId> now(forward.values.size());  // what stands for each value from here on
+  std::vector<ValueId> now(forward.values.size());  // the value that replaces each value from here on
   for (std::size_t i = 0; i < now.size(); ++i) now[i] = static_cast<ValueId>(i);
   for (Node node : forward.nodes) {
     for (ValueId& id : node.inputs) {

@@ -1,6 +1,6 @@
-// Mixed precision for training: f32 everywhere but in what is multiplied (Kalamkar et al. 2019, "A Study of BFLOAT16
-// for Deep Learning Training") and in what only operations read that take half precision (op_def.h). Parameters stay
-// f32: nothing but products ever sees them rounded.
+// Mixed precision for training: everything is f32 except factors of products (Kalamkar et al. 2019, "A Study of
+// BFLOAT16 for Deep Learning Training"), and values that only operations read which take half precision (op_def.h).
+// Parameters stay f32: only products see them rounded.
 
 #include <string>
 #include <unordered_map>
@@ -46,7 +46,7 @@ unsigned factors(const Graph& graph, const Node& node, const Capabilities& can) 
   }
 }
 
-// The output that a node may store as half.
+// The output that a node can store in half precision.
 ValueId half_output(const Node& node) {
   return node.outputs[op_def(node.op).half_output];
 }
@@ -67,8 +67,8 @@ bool narrows(const Node& node) {
   return node.op == Op::kCast && kernels::is_half(node.attrs.output);
 }
 
-// Where a value is cast anyway, the gradient of relu, which wants its sign alone, reads the half of it: the whole need
-// not live until then.
+// If a value is cast anyway, the gradient of relu reads the cast copy, because it needs only the sign. The f32 value
+// then need not live until backward.
 void read_halves(Graph& graph) {
   std::unordered_map<ValueId, ValueId> halves;
   for (Node& node : graph.nodes) {
@@ -79,7 +79,7 @@ void read_halves(Graph& graph) {
   }
 }
 
-// How many readers a value has that need it as f32.
+// For each value, the number of readers that need it as f32.
 std::vector<int> whole_uses(const Graph& graph, bool throughout) {
   std::vector<int> uses = count_uses(graph);
   for (const Node& node : graph.nodes) {
@@ -89,8 +89,8 @@ std::vector<int> whole_uses(const Graph& graph, bool throughout) {
   return uses;
 }
 
-// Of a node whose factors are half and whose result is too: that, with what it was in f32 cast from it. Readers that
-// multiply it find the half in `halves`.
+// For a node whose factors and result are half precision: makes it output half precision, and casts its f32 result from
+// that. Products that read the result find the half-precision value in `halves`.
 void give_half(Graph& graph, Node& node, DType half, std::unordered_map<ValueId, ValueId>& halves) {
   const ValueId whole = node.outputs[0];
   Value value = graph.value(whole);

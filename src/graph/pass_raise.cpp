@@ -1,5 +1,5 @@
-// From the primitive operations of an imported graph to core ones that compute the same, which are fused, quantized,
-// multiplied in half precision and run by every device. What does not fit a pattern stays as it is.
+// From the primitive operations of an imported graph to core operations that compute the same. Core operations are
+// fused, quantized, multiplied in half precision and run by every device. What fits no pattern stays unchanged.
 
 #include <algorithm>
 #include <optional>
@@ -18,15 +18,15 @@ struct Raising {
   Graph graph;
   const Weights& weights;
   std::vector<int> uses;
-  std::vector<char> merged;           // nodes that are part of another one now
-  std::vector<std::string> turned{};  // weights that were [K,N] and are [N,K] now
+  std::vector<char> merged;           // nodes that are now part of another one
+  std::vector<std::string> turned{};  // weights that were [K,N] and are now [N,K]
 };
 
 int uses_of(const Raising& r, ValueId id) {
   return r.uses[static_cast<std::size_t>(id)];
 }
 
-// f32 numbers that no step of inference changes, and that are there as the graph says.
+// True for f32 values that no inference step changes and whose data is available.
 bool is_weight(const Raising& r, ValueId id) {
   const Value& value = r.graph.value(id);
   if (value.role != Role::kParameter && value.role != Role::kConstant) return false;
@@ -34,7 +34,7 @@ bool is_weight(const Raising& r, ValueId id) {
   return value.dtype == DType::kF32 && weight && weight->shape() == concrete(value, {}) && weight->shape().count() > 0;
 }
 
-// The node that alone reads `value`, by index; nodes.size() for none.
+// The index of the node that alone reads `value`; nodes.size() if there is none.
 std::size_t only_reader(const Raising& r, ValueId value) {
   const auto reads = [&](const Node& node) { return std::ranges::find(node.inputs, value) != node.inputs.end(); };
   const auto found = std::ranges::find_if(r.graph.nodes, reads);
@@ -45,11 +45,11 @@ bool swaps_two(const Node& node) {
   return node.op == Op::kTranspose && node.attrs.axes.count == 2 && node.attrs.axes.at[0] == 1;
 }
 
-// The second factor of a product, if it is a matrix of weights, perhaps transposed by a node of its own.
+// The second factor of a product, if it is a matrix of weights, possibly transposed by a separate node.
 struct Matrix {
   ValueId weights = kNone;
-  bool by_output = false;     // stored as [N,K], as linear layers have it
-  std::size_t transpose = 0;  // the node between them that nobody else reads; nodes.size() for none
+  bool by_output = false;     // stored as [N,K], as in linear layers
+  std::size_t transpose = 0;  // the node between them, if nothing else reads it; nodes.size() if there is none
 };
 std::optional<Matrix> matrix_of(const Raising& r, const Node& product) {
   const std::size_t none = r.graph.nodes.size();
@@ -65,7 +65,7 @@ std::optional<Matrix> matrix_of(const Raising& r, const Node& product) {
   return matrix;
 }
 
-// What the sum adds to `product`, if that is weights b[N] or b[1,…,N] for its last dimension; kNone otherwise.
+// What a sum adds to `product`, if it is weights b[N] or b[1,…,N] for the last dimension; kNone otherwise.
 ValueId bias_of(const Raising& r, const Node& sum, ValueId product) {
   if (sum.op != Op::kArithmetic || sum.attrs.arithmetic != Arithmetic::kAdd) return kNone;
   const ValueId bias = sum.inputs[0] == product ? sum.inputs[1] : sum.inputs[0];
@@ -76,7 +76,7 @@ ValueId bias_of(const Raising& r, const Node& sum, ValueId product) {
   return vector && (dims.size() == 1 || uses_of(r, bias) == 1) ? bias : kNone;
 }
 
-// y = x · w + b: a linear layer, which takes the place of the sum.
+// y = x · w + b: replaces the sum by a linear layer.
 void raise_product(Raising& r, std::size_t at) {
   const Node product = r.graph.nodes[at];
   if (product.op != Op::kMatmul || product.attrs.transpose_a) return;
@@ -122,7 +122,7 @@ void raise_sum(Raising& r, Node& node) {
   node.attrs = {};
 }
 
-// [K,N] as [N,K].
+// Transposes [K,N] to [N,K].
 std::shared_ptr<const Weight> turn(const Weight& weight, const kernels::Shape& shape) {
   const std::int64_t rows = shape.dims[0], columns = shape.dims[1];
   const auto data = std::make_shared<Bytes>(shape.bytes());
@@ -138,14 +138,14 @@ std::shared_ptr<const Weight> turn(const Weight& weight, const kernels::Shape& s
   return std::make_shared<const Weight>(shape, *data, data);
 }
 
-// Those of the graph, in its shapes.
+// The weights that the graph names, in the graph's shapes.
 std::shared_ptr<const Weights> weights_of(const Raising& r) {
   Weights::Map all;
   for (const Value& value : r.graph.values) {
     const std::shared_ptr<const Weight> old = outlives_step(value.role) ? r.weights.find(value.name) : nullptr;
     if (!old) continue;
     const bool turned = std::ranges::find(r.turned, value.name) != r.turned.end();
-    const bool shorter = old->shape().rank > static_cast<int>(value.dims.size());  // a bias without its ones
+    const bool shorter = old->shape().rank > static_cast<int>(value.dims.size());  // a bias without its leading ones
     all[value.name] = turned    ? turn(*old, concrete(value, {}))
                       : shorter ? std::make_shared<const Weight>(concrete(value, {}), old->data(), old)
                                 : old;

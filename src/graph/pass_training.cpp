@@ -1,4 +1,4 @@
-// From a forward graph to one that trains it: loss, backward, optimizer; and to one that measures the loss.
+// From a forward graph to one that trains it (loss, backward, optimizer), and to one that measures the loss.
 
 #include <algorithm>
 #include <utility>
@@ -15,7 +15,7 @@ struct Loss {
   ValueId labels = kNone, loss = kNone, correct = kNone, counted = kNone;
 };
 
-// What the loss is called in kernels, and what its targets are.
+// Adds the loss operation, with its targets.
 void add_target_loss(Graph& graph, const LossSpec& spec, ValueId predictions, Loss& loss) {
   loss.labels = graph.input("targets", DType::kF32, graph.value(predictions).dims);
   const bool soft = spec.name == "soft", binary = spec.name == "binary";
@@ -51,7 +51,7 @@ Loss add_loss(Graph& graph, const LossSpec& spec) {
   return loss;
 }
 
-// A stream of random numbers for each dropout that has none yet: a hash (FNV-1a) of its name, so that other layers do
+// Assigns a stream of random numbers to each dropout without one: a hash (FNV-1a) of its name, so that other layers do
 // not matter.
 void choose_streams(Graph& graph) {
   for (Node& node : graph.nodes) {
@@ -62,14 +62,14 @@ void choose_streams(Graph& graph) {
   }
 }
 
-// The nodes of one parameter's update, [first, last) of the graph's. Without a parameter they only read the gradient.
+// The nodes of one parameter's update: [first, last) of the graph's. Without a parameter they only read the gradient.
 struct UpdateNodes {
   ValueId parameter = kNone, gradient = kNone;
   std::size_t first = 0, last = 0;
 };
 
-// Moves each update to where its gradient is there and nobody reads the parameter any more, so that gradients die
-// young.
+// Moves each update to where its gradient is known and nothing reads the parameter any more, so that gradients have
+// short lives.
 void update_early(Graph& graph, const std::vector<UpdateNodes>& updates) {
   const std::size_t first_update = updates.empty() ? graph.nodes.size() : updates.front().first;
   std::vector<int> last_touch(graph.values.size(), -1);
@@ -110,7 +110,8 @@ std::vector<Trained> trained_parameters(Graph& graph, ValueId loss) {
   return trained;
 }
 
-// Gradients become their sums over micro-batches; each is added as soon as it is there. Returns the input of factors.
+// Replaces gradients by their sums over micro-batches; each is added as soon as it is known. Returns the input of
+// factors.
 ValueId accumulate(Graph& graph, std::vector<Trained>& trained) {
   const ValueId factors = graph.input("accumulation", DType::kF32, {Dim::of(2)});
   std::vector<UpdateNodes> sums;
@@ -126,7 +127,7 @@ ValueId accumulate(Graph& graph, std::vector<Trained>& trained) {
   return factors;
 }
 
-// The norm of all gradients as one vector, parameter after parameter.
+// The norm over all gradients as one vector, parameter after parameter.
 ValueId norm_of_all(Graph& graph, const std::vector<Trained>& trained) {
   ValueId norm = kNone;
   for (const Trained& each : trained) {
@@ -148,14 +149,14 @@ void multiply_in_tf32(Graph& graph) {
   }
 }
 
-// The gradient that the loss gives counts times the loss scale, before it is rounded. Returns the state.
+// Multiplies the gradient of the loss by the loss scale, before it is rounded. Returns the state.
 ValueId scale_gradients(Graph& graph, ValueId loss) {
   const ValueId state = graph.state(kLossScale, {Dim::of(2)});
   graph.nodes[producer(graph, loss)].inputs.push_back(state);
   return state;
 }
 
-// What all updates wait for where gradients are clipped or scaled; see Update.
+// What all updates wait for if gradients are clipped or scaled; see Update.
 struct Applied {
   ValueId factor = kNone, taken = kNone;
 };
@@ -194,7 +195,7 @@ ValueId norm_of_state(Graph& graph) {
   return norm;
 }
 
-// remove_dead renumbers: what the caller wants is found again by name.
+// remove_dead renumbers, so the values that the caller wants are found again by name.
 TrainingGraph cleaned(const Graph& graph, const Loss& loss, const TrainingGraph& ids) {
   TrainingGraph result;
   result.graph = remove_dead(graph);
@@ -210,7 +211,7 @@ TrainingGraph cleaned(const Graph& graph, const Loss& loss, const TrainingGraph&
   result.correct = again(loss.correct);
   result.counted = again(loss.counted);
   result.loss_end = producer(result.graph, result.loss) + 1;
-  // All that updates do is needed, so that nodes went from before them only.
+  // Everything in the updates is needed, so only nodes before them were removed.
   result.update_begin = result.graph.nodes.size() - (graph.nodes.size() - ids.update_begin);
   return result;
 }

@@ -16,27 +16,27 @@ struct WithWeights {
   std::shared_ptr<const Weights> weights;
 };
 
-// Which values, with what they hold, a training graph adds to the forward one.
+// Options of a training graph's optimizer: they determine the values that it adds to the forward graph.
 struct OptimizerSpec {
   std::string name = "sgd";  // one of optimizer_names()
   float momentum = 0.9f, weight_decay = 0.0f, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
   bool nesterov = true;
-  float clip = 0.0f;        // the norm of all gradients together beyond which they are scaled down to it; 0: never
+  float clip = 0.0f;        // gradients are scaled down to this norm over all of them; 0: never
   bool accumulate = false;  // gradients are summed over micro-batches before the updates
   bool average = false;     // keeps a running average of each trained parameter, the state "NAME.ema"
 };
 std::vector<std::string> optimizer_names();  // "sgd", "adamw", "lion", "muon"
 struct LossSpec {
-  // "softmax"; "soft", the same against shares of the classes; "binary" (sigmoid cross-entropy), "mse", "huber"
+  // "softmax"; "soft", the same with class probabilities; "binary" (sigmoid cross-entropy), "mse", "huber"
   std::string name = "softmax";
   float label_smoothing = 0.0f;  // of softmax, soft and binary
   float delta = 1.0f;            // of huber
 };
-// What products are made of in training, and what the backend can do about it. bf16 (Kalamkar et al. 2019) and f16
-// (Micikevicius et al. 2018): what goes into linear layers and convolutions, the gradients that come back to them, and
-// what convolutions give to a batch norm are rounded to it; parameters, their gradients, sums and all else stay f32.
-// tf32: stored as f32, and rounded where it is multiplied. In f16 gradients are scaled (kernels/loss_scale.h), by the
-// state kLossScale.
+// The precision of products in training, and the backend's capabilities for it. With bf16 (Kalamkar et al. 2019) and
+// f16 (Micikevicius et al. 2018) these are rounded to the type: inputs of linear layers and convolutions, the gradients
+// of their outputs, and convolutions' outputs to a batch norm. Parameters, their gradients, sums and everything else
+// stay f32. With tf32 everything is stored as f32, and factors are rounded when they are multiplied. With f16 gradients
+// are scaled (kernels/loss_scale.h), by the state kLossScale.
 enum class Precision { kF32, kTF32, kBF16, kF16 };
 struct PrecisionSpec {
   // Not an aggregate: {precision, true} would set a capability.
@@ -48,102 +48,104 @@ struct PrecisionSpec {
 inline constexpr const char* kLossScale = "loss_scale";  // state f32[2]; a training starts with kFirstLossScale, 0
 struct TrainingGraph {
   Graph graph;
-  ValueId labels = kNone;         // input "labels" s32[…] of softmax, of the others "targets" f32[…,outputs]
+  ValueId labels = kNone;         // input: "labels" s32[…] for softmax, "targets" f32[…,outputs] for the others
   ValueId learning_rate = kNone;  // input f32[1]
   ValueId loss = kNone, correct = kNone, counted = kNone;  // outputs; mse and huber have only the loss
-  ValueId accumulation = kNone;   // input f32[2]: what the sum so far and this micro-batch's gradients count times
-  ValueId average = kNone;        // input f32[2]: what the average so far and the new weights count times
-  ValueId gradient_norm = kNone;  // output f32[1], where gradients are clipped
+  ValueId accumulation = kNone;   // input f32[2]: factors of the sum so far and of this micro-batch's gradients
+  ValueId average = kNone;        // input f32[2]: factors of the average so far and of the new weights
+  ValueId gradient_norm = kNone;  // output f32[1], if gradients are clipped
   ValueId loss_scale = kNone;     // state f32[2], in f16
-  ValueId state_norm = kNone;     // output f32[1], where the host cannot look: finite if all is that the step leaves
-  std::size_t loss_end = 0;       // the nodes before this one make the loss, and write no parameter
+  ValueId state_norm = kNone;     // output f32[1], if the host cannot look: finite if the state after a step is
+  std::size_t loss_end = 0;       // the nodes before this one compute the loss, and write no parameter
   std::size_t update_begin = 0;   // with `accumulate`: the nodes from here on are for the last micro-batch only
 };
 inline constexpr const char* kGradientSum =
-    ".grad_sum";  // behind a parameter's name: a state that no step leaves behind
+    ".grad_sum";  // suffix of a parameter's name: a state that does not outlive a step
 inline constexpr const char* kAverage = ".ema";
-// Forward graph + loss on its first output + backward + optimizer. Weight decay is not applied to
-// one-dimensional parameters (biases, norms). Gradients are clipped by the norm of all of them together (Pascanu et al.
-// 2013); the updates wait for it.
+// Forward graph + loss on its first output + backward + optimizer. One-dimensional parameters (biases, norms) have no
+// weight decay. Gradients are clipped by the norm over all of them (Pascanu et al. 2013); the updates wait for it.
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, const LossSpec& loss,
                           const PrecisionSpec& precision = {});
 // The same with softmax cross-entropy.
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, float label_smoothing);
 
-// Of a graph with its backward pass and without its updates: the products in `half`, bf16 or f16. A value is cast once,
-// where the first product needs it, and kept for the backward pass so. Weights are cast if `can` reads them so; else
-// the kernels that pack them round them. Not half_throughout: convolutions with groups or of up to four channels, whose
-// fast kernels are of f32, and attention stay f32.
+// For a graph with its backward pass and without its updates: computes products in `half`, bf16 or f16. A value is cast
+// once, where the first product needs it, and the cast value is kept for the backward pass. Weights are cast if `can`
+// says that products read them; else the kernels that pack them round them. Without half_throughout attention stays
+// f32, and so do convolutions with groups or of up to four channels, whose fast kernels are f32.
 void multiply_in_half(Graph& graph, DType half, const kernels::Capabilities& can);
-// Of such a graph: what nobody needs as f32 is stored as `half` by the operation that makes it, and casts of it go. If
-// half_throughout, the loss takes its logits and gives its gradient so.
+// For such a graph: a value that nothing needs as f32 is stored as `half` by the operation that computes it, and its
+// casts are removed. With half_throughout the loss also takes its logits and gives its gradient in `half`.
 void store_in_half(Graph& graph, DType half, const kernels::Capabilities& can);
-// Of a graph with its backward pass and without its updates, if adds_in_norms: a sum that a norm reads becomes part of
-// the norm, and what is added to a norm's gradient part of that. The values are the same. Before store_in_half, which
-// then stores a residual in half.
+// For a graph with its backward pass and without its updates, if adds_in_norms: fuses a sum into the norm that reads
+// it, and what is added to a norm's gradient into that gradient. The values stay the same. Run it before store_in_half,
+// which then stores a residual in `half`.
 void fuse_residuals(Graph& graph);
-// Of such a graph, if gelu_in_linear, behind store_in_half: gelu and its gradient as parts of the linear layers'
-// products before them (op_list.h, kLinear), where they are stored alike.
+// For such a graph, if gelu_in_linear, after store_in_half: fuses gelu and its gradient into the products of the
+// preceding linear layers (op_list.h, kLinear), if they are stored in the same type.
 void fuse_gelu(Graph& graph);
 
-// Which input of images a graph is to make itself, and what its new inputs are called (kernels/op.h, kAugment).
+// Which image input a graph is to compute itself, and the names of its new inputs (kernels/op.h, kAugment).
 struct RawImages {
-  std::string images;                                  // f32[batch,H,W,C], which then is no input any more
+  std::string images;                                  // f32[batch,H,W,C], which is no longer an input then
   std::string pixels, changes, table;                  // u8[batch,H,W,C], s32[batch,6], f32[C,256]
-  bool mixed = false;                                  // each image with a partner, whose inputs are
+  bool mixed = false;                                  // each image is mixed with a partner, whose inputs follow
   std::string partner_pixels, partner_changes, share;  // u8[batch,H,W,C], s32[batch,6], f32[1]
 };
-// A forward graph that makes its images out of bytes, for to_training. kUsage where it has no such input.
+// A forward graph that computes its images from bytes, for to_training. Throws kUsage if it has no such input.
 Graph augment_inside(const Graph& forward, const RawImages& raw);
 
 // A forward graph in which these parameters are constants, for to_training. A batch norm below which nothing is trained
-// uses its running statistics and leaves them as they are, as in inference.
+// uses its running statistics and does not update them, as in inference.
 Graph freeze(const Graph& forward, const std::vector<std::string>& parameters);
 
-// Low-rank adapters (Hu et al. 2021): beside the layer of each target's weights W [N,K] stand W.lora_a [rank,K] and
-// W.lora_b [N,rank], and it gives x·Wᵀ + alpha/rank · (x·Aᵀ)·Bᵀ.
+// Low-rank adapters (Hu et al. 2021): the layer of each target W [N,K] gets W.lora_a [rank,K] and W.lora_b [N,rank],
+// and computes x·Wᵀ + alpha/rank · (x·Aᵀ)·Bᵀ.
 struct LoraSpec {
   std::int64_t rank = 8;
-  float alpha = 8, dropout = 0;      // dropout of what goes into the adapter
+  float alpha = 8, dropout = 0;      // dropout: on the adapter's input
   std::vector<std::string> targets;  // names of weights, among lora_targets()
 };
 inline constexpr const char* kLoraA = ".lora_a";
 inline constexpr const char* kLoraB = ".lora_b";
-// The weights that can be adapted: of linear layers that alone have them, but for the one that gives the output.
+// The weights that can be adapted: those of linear layers that share them with no other node, except the output
+// layer's.
 std::vector<std::string> lora_targets(const Graph& forward);
 Graph add_lora(const Graph& forward, const LoraSpec& spec);
-// The graph as it was before add_lora, with the weights (in `tensors`) that make up for its adapters.
+// The graph before add_lora. Adds the adapters to the weights in `tensors`.
 Graph merge_lora(const Graph& forward, Tensors& tensors);
 
-// The primitive operations of an imported graph, forward or for inference, as core ones where these compute the same up
-// to rounding: products with a matrix of weights, and the bias added to them, as linear layers; means over height and
-// width as average pooling; sums of equal shapes. Names stay. Weights [K,N] become [N,K], biases [1,N] become [N]; all
-// others are shared. Weights that others read too are not turned: their products stay.
+// Replaces the primitive operations of an imported graph, forward or for inference, by core ones that compute the same
+// up to rounding: a product with a matrix of weights, and an added bias, becomes a linear layer; a mean over height and
+// width becomes average pooling; a sum of equal shapes becomes an addition. Names stay. Weights [K,N] become [N,K],
+// biases [1,N] become [N]; all others are shared. Weights with other readers are not transposed, and their products
+// stay.
 WithWeights raise(const Graph& forward, const Weights& weights);
 
-// Drops dropout, makes batch norm use its running statistics.
+// Drops dropout and makes batch norm use its running statistics.
 Graph to_inference(const Graph& forward);
 // Whether the graph takes ids[batch,sequence] and gives logits for each of them.
 bool is_language_model(const Graph& inference);
-// Whether each position also depends on the others by attention alone, and by positions that are counted on: core
-// operations only. Primitive ones may mix positions.
+// Whether positions influence each other only through attention with learned or rotary positions. Core operations keep
+// to that; primitive ones may mix positions.
 bool decodes_with_cache(const Graph& inference);
-// A language model's inference graph, decoding: it also takes positions s32[batch], how many tokens each sequence
-// already holds, and keeps their keys and values as states NAME.k_cache, NAME.v_cache [batch,context,width]. Names and
-// weights stay. kUsage unless decodes_with_cache().
+// A language model's inference graph for decoding. It has another input, positions s32[batch]: the number of tokens
+// that each sequence already holds. It keeps their keys and values as states NAME.k_cache, NAME.v_cache
+// [batch,context,width]. Names and weights stay. kUsage unless decodes_with_cache().
 struct DecodingGraph {
   Graph graph;
   ValueId ids = kNone, positions = kNone, logits = kNone;
-  std::int64_t context = 0;  // positions that there are
+  std::int64_t context = 0;  // the number of positions
 };
 DecodingGraph to_decoding(const Graph& inference);
-// For inference: folds batch norm into the convolution or linear before it (changing `tensors`), fuses activations.
+// For inference: folds batch norm into the preceding convolution or linear layer (changes `tensors`), and fuses
+// activations.
 Graph fuse(const Graph& inference, Tensors& tensors);
-// The same with weights that others use too: those that change are new, and all others are shared.
+// The same with shared weights: weights that change are new, all others stay shared.
 WithWeights fuse(const Graph& inference, const Weights& weights);
-// Adds the loss (labels input, loss, correct, counted outputs) to an inference graph, for evaluation.
+// Adds the loss to an inference graph, for evaluation: the labels as input; loss, correct and counted as outputs.
 TrainingGraph with_loss(const Graph& inference);
-// Removes nodes and values that no output or state write needs; renumbers.
+// Removes nodes and values that no output or state write needs, and renumbers the rest.
 Graph remove_dead(const Graph& graph);
 
 }  // namespace mlx::graph

@@ -1,6 +1,6 @@
-// Memory planning: values are joined to the ones whose memory they share, the groups become blocks with a life, and
-// blocks get offsets greedily. (Greedy by size: Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net
-// Inference", 2020.)
+// Memory planning. Values that share memory are joined into groups, the groups become blocks with a life, and blocks
+// get offsets greedily. (Greedy by size: Pisarchyk & Lee, "Efficient Memory Management for Deep Neural Net Inference",
+// 2020.)
 
 #include "graph/planner.h"
 
@@ -20,7 +20,7 @@ std::size_t aligned(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// The last node that reads each value; the number of nodes for outputs of the graph, -1 where nobody does.
+// The last node that reads each value; the number of nodes for the graph's outputs, -1 if nothing reads it.
 std::vector<int> last_reads(const Graph& graph) {
   std::vector<int> last(graph.values.size(), -1);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -34,7 +34,7 @@ std::vector<int> last_reads(const Graph& graph) {
   return last;
 }
 
-// Joins views with what they show, and outputs with an input whose place they may take. last[root] is the life of the
+// Joins views with the values they show, and outputs with an input that they may replace. last[root] is the life of the
 // group.
 void share_memory(const Graph& graph, std::span<const std::size_t> bytes, std::vector<int>& last,
                   std::vector<ValueId>& root) {
@@ -51,7 +51,7 @@ void share_memory(const Graph& graph, std::span<const std::size_t> bytes, std::v
     const ValueId output = node.outputs[def.in_place_output];
     for (std::size_t k = 0; def.in_place >> k != 0; ++k) {
       if ((def.in_place >> k & 1u) == 0 || k >= node.inputs.size() || node.inputs[k] == kNone) continue;
-      // Roots of views were found before values took places: follow to the group that this one has joined since.
+      // Roots of views were found before values replaced others, so follow them to the group that they are in now.
       const auto group = [&](ValueId id) {
         while (root[index(id)] != id) id = root[index(id)];
         return id;
@@ -78,8 +78,8 @@ bool overlap(const Block& a, const Block& b) {
   return a.first <= b.last && b.first <= a.last;
 }
 
-// Places blocks in the given order, each into the smallest gap among those that live at the same time; returns the
-// arena's size.
+// Places blocks in the given order, each into the smallest sufficient gap among those that live at the same time.
+// Returns the arena's size.
 std::size_t place(std::vector<Block>& blocks, const std::vector<std::size_t>& order) {
   std::vector<std::size_t> placed;  // by offset
   std::size_t arena = 0;
@@ -115,7 +115,7 @@ std::size_t most_alive(const std::vector<Block>& blocks, std::size_t nodes) {
   return static_cast<std::size_t>(most);
 }
 
-// Tries three orders and keeps the best: large ones first is near the bound for nets, order of life for long chains.
+// Tries three orders and keeps the best: largest first is near the bound for nets, order of life for long chains.
 std::size_t place_best(std::vector<Block>& blocks) {
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);

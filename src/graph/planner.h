@@ -1,9 +1,9 @@
-// Where every value of a graph lies in memory, by liveness. Used by sessions, once a shape bucket; tests check its
-// promises.
+// Places every value of a graph in memory, by liveness. Used by sessions, once per shape bucket; tests check its
+// guarantees.
 //
-// Promises: values whose lives overlap never share a byte of the arena, unless one is a view of the other or took its
-// place (op_list.h: "in place") when it was read for the last time. Offsets are multiples of 64. Parameters, states,
-// constants and inputs are not in the arena. A node's workspace lives there while the node runs.
+// Guarantees: values whose lives overlap never share a byte of the arena, unless one is a view of the other, or
+// replaced it (op_list.h: "in place") at its last use. Offsets are multiples of 64. Parameters, states, constants and
+// inputs are not in the arena. A node's workspace is in the arena while the node runs.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,7 @@
 
 namespace mlx::graph {
 
-// A piece of the arena. Alive from node `first` to node `last`, both included; what is an output of the graph, to the
-// end.
+// A piece of the arena, alive from node `first` to node `last` inclusive. Outputs of the graph live to the end.
 struct Block {
   std::size_t bytes = 0;
   std::size_t offset = 0;
@@ -23,16 +22,16 @@ struct Block {
 };
 
 struct MemoryPlan {
-  std::vector<ValueId> root;   // by value: whose memory it has: itself, or what it is a view of or took the place of
-  std::vector<int> block;      // by value: index into blocks; -1 where the root is not in the arena
+  std::vector<ValueId> root;   // by value: the owner of its memory: itself, or the value that it views or replaced
+  std::vector<int> block;      // by value: index into blocks; -1 if the root is not in the arena
   std::vector<int> workspace;  // by node: index into blocks, -1 for none
   std::vector<Block> blocks;
   std::size_t arena_bytes = 0;
-  std::size_t most_alive = 0;  // bytes alive at once at the worst node: no plan can do with less
+  std::size_t most_alive = 0;  // bytes alive at once at the worst node: a lower bound for any plan
 };
 
 // `bytes` by value (rounded up here), `workspace` by node. Without `reuse` every value has its own memory: the oracle
-// of tests.
+// for tests.
 MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> bytes, std::span<const std::size_t> workspace,
                        bool reuse = true);
 

@@ -1,8 +1,8 @@
-// Recomputation as a pass over a training graph, and the search for how much of it does.
+// Recomputation as a pass over a training graph, and the search for how much to recompute.
 //
-// The nodes of a range are copied, as far as backward needs what they give, to right before the first node behind the
-// loss that does. The copies read what the originals read: values that are kept, inputs, and parameters that are not
-// yet updated, for an update comes behind the gradient, and the gradient behind what it is made of.
+// The nodes of a range whose results backward needs are copied, to right before the first node after the loss that
+// needs one. The copies read what the originals read: kept values, inputs, and parameters before their update. (An
+// update comes after its gradient, and the gradient after the values that it is computed from.)
 
 #include "graph/recompute.h"
 
@@ -16,8 +16,8 @@
 namespace mlx::graph {
 namespace {
 
-// A node of the forward pass that adds gives the sum beside what is made of it (op_def.h). As a sum it goes on: it is
-// kept, and the rest is made of it again.
+// A forward node that adds a residual outputs the sum besides its result (op_def.h). The sum is passed on and kept; the
+// result is recomputed from it.
 ValueId sum_of(const Node& node) {
   return adds(node) ? node.outputs[op_def(node.op).addend] : kNone;
 }
@@ -35,11 +35,11 @@ bool is_activation(const Graph& graph, ValueId id) {
 }
 
 struct Copies {
-  std::size_t before = 0;  // which node of the graph they precede
+  std::size_t before = 0;  // the node of the graph that they precede
   std::vector<Node> nodes;
 };
 
-// One range of one graph on its way to being computed again.
+// One range of a graph that is to be recomputed.
 class Range {
  public:
   Range(const TrainingGraph& training, NodeRange range)
@@ -47,9 +47,10 @@ class Range {
     find_needed();
   }
 
-  // Which values backward is to take from copies: all that it needs but what goes on, with the nodes that make them.
+  // The values that backward takes from copies: everything that it needs except what is passed on, with the nodes that
+  // compute it.
   const std::vector<char>& needed() const { return needed_; }
-  // The first node behind the loss that needs one of them; nodes.size() for none.
+  // The first node after the loss that needs one of them; nodes.size() if there is none.
   std::size_t first_reader() const {
     std::size_t at = loss_end_;
     while (at < graph_.nodes.size() && !reads_needed(graph_.nodes[at])) ++at;
@@ -58,7 +59,7 @@ class Range {
   bool is_copied(const Node& node) const {
     return std::ranges::any_of(node.outputs, [&](ValueId id) { return id != kNone && needed_[index(id)] != 0; });
   }
-  // Whether a node behind the loss and before `reader` writes what one of the copies reads.
+  // True if a node after the loss and before `reader` writes what one of the copies reads.
   bool is_overwritten(std::size_t reader) const {
     for (std::size_t i = range_.begin; i < range_.end; ++i) {
       if (!is_copied(graph_.nodes[i])) continue;
@@ -90,7 +91,7 @@ class Range {
       const auto in = [](const std::vector<char>& set) {
         return [&set](ValueId id) { return id != kNone && set[index(id)] != 0; };
       };
-      // What gives something that is kept is not run again for what it gives beside it.
+      // A node with a kept output is not run again for its other outputs.
       if (std::ranges::any_of(node.outputs, in(kept)) || std::ranges::none_of(node.outputs, in(wanted))) continue;
       for (const ValueId id : node.outputs)
         if (is_activation(graph_, id) && wanted[index(id)] != 0) needed_[index(id)] = 1;
@@ -105,11 +106,11 @@ class Range {
   std::vector<char> needed_;
 };
 
-// The copy of a node, reading and writing copies where there are such.
+// A copy of a node that reads and writes copies of values, if they exist.
 Node copy_of(Graph& graph, const Node& node, std::vector<ValueId>& copies) {
   Node copy = node;
   copy.name += ".again";
-  // With this weight of the batch's statistics the running ones stay what they are.
+  // With momentum 0 the running statistics stay what they are.
   if (copy.op == Op::kBatchNorm) copy.attrs.momentum = 0;
   for (ValueId& id : copy.inputs)
     if (id != kNone) id = copies[index(id)];
@@ -145,8 +146,8 @@ std::optional<Copies> copy_range(const TrainingGraph& training, Graph& out, Node
   return made;
 }
 
-// Which values follow from parameters and constants alone, as a GPU's copies of weights in half precision do: they are
-// there all step, whatever is computed again.
+// The values computed from parameters and constants alone, such as a GPU's half-precision copies of weights. They exist
+// throughout the step, whatever is recomputed.
 std::vector<char> same_all_step(const TrainingGraph& training) {
   const Graph& graph = training.graph;
   std::vector<char> same(graph.values.size(), 0);
@@ -161,7 +162,7 @@ std::vector<char> same_all_step(const TrainingGraph& training) {
   return same;
 }
 
-// Parts side by side, `group` at a time, the first `ranges` of these groups.
+// Groups of `group` adjacent parts each, the first `ranges` of them.
 std::vector<NodeRange> grouped(const std::vector<NodeRange>& parts, std::size_t group, std::size_t ranges) {
   std::vector<NodeRange> out;
   for (std::size_t i = 0; i < parts.size() && out.size() < ranges; i += group)
@@ -178,7 +179,7 @@ std::vector<NodeRange> recomputable_parts(const TrainingGraph& training) {
   for (std::size_t i = 0; i < training.loss_end; ++i)
     for (const ValueId id : graph.nodes[i].inputs)
       if (is_activation(graph, id)) last_read[index(id)] = i;
-  std::vector<int> going_on(training.loss_end + 1, 0);  // by node: values from before it that it or a later one reads
+  std::vector<int> going_on(training.loss_end + 1, 0);  // by node: earlier values that it or later nodes read
   for (std::size_t i = 0; i < training.loss_end; ++i)
     for (const ValueId id : graph.nodes[i].outputs)
       if (is_activation(graph, id) && constant[index(id)] == 0)
@@ -186,7 +187,7 @@ std::vector<NodeRange> recomputable_parts(const TrainingGraph& training) {
   std::vector<NodeRange> parts;
   std::size_t begin = 0;
   for (std::size_t i = 1; i < training.loss_end; ++i) {
-    if (going_on[i] != (adds(graph.nodes[i]) ? 2 : 1)) continue;  // the sum of two is one
+    if (going_on[i] != (adds(graph.nodes[i]) ? 2 : 1)) continue;  // the two terms of a sum count as one
     parts.push_back({begin, i});
     begin = i;
   }
@@ -230,7 +231,7 @@ Fitted fit_memory(const TrainingGraph& training, const std::vector<std::int64_t>
     Fitted most = tried(recompute(training, grouped(parts, group, all)));
     if (wanted(most) < wanted(best)) best = most;
     if (!most.fits) continue;
-    // The first parts are those whose values lie longest: so many of them as are enough.
+    // The first parts have values that live longest: recompute as many of them as necessary.
     std::size_t few = 0, enough = all;
     while (enough - few > 1) {
       const std::size_t middle = few + (enough - few) / 2;

@@ -1,4 +1,4 @@
-// What passes are written with. Used by pass_*.cpp and optimizers.cpp only.
+// Shared by passes. Used by pass_*.cpp and optimizers.cpp only.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@
 
 namespace mlx::graph {
 
-// How many nodes' inputs and graph outputs name each value.
+// The number of node inputs and graph outputs that name each value.
 std::vector<int> count_uses(const Graph& graph);
-// Every use of `from` becomes one of `to`.
+// Replaces every use of `from` by `to`.
 void replace_uses(Graph& graph, ValueId from, ValueId to);
-// The node that writes the value, by index; nodes.size() where none does. In-place writes do not count.
+// The index of the node that writes the value; nodes.size() if none does. In-place writes do not count.
 std::size_t producer(const Graph& graph, ValueId value);
 // Appends the cast of a value to another type; returns NAME.bf16, NAME.f16 or NAME.f32.
 ValueId cast_to(Graph& graph, ValueId value, DType type);
-// Removes the nodes that are marked.
+// Removes the marked nodes.
 void erase_nodes(Graph& graph, const std::vector<char>& marked);
-// Removes the values that no node, input or output names; renumbers.
+// Removes the values that no node, input or output names, and renumbers the rest.
 void remove_unused_values(Graph& graph);
-// Makes a relu or relu6 (and, with `gelu`, a gelu after a linear layer) part of the operation that alone feeds it:
-// convolution, linear layer, batch norm, addition.
+// Fuses a relu or relu6 (and with `gelu` a gelu after a linear layer) into the operation that computes its input, if
+// nothing else reads that: convolution, linear layer, batch norm, addition.
 void fuse_activations(Graph& graph, bool gelu);
 
 }  // namespace mlx::graph

@@ -17,7 +17,7 @@ namespace mlx::graph {
 
 namespace {
 
-// Of the tensors that the graph has.
+// Copies the tensors that the graph has.
 Weights copy_for(const Graph& graph, const Tensors& tensors) {
   Tensors copy;
   for (const Value& value : graph.values)
@@ -43,7 +43,7 @@ bool Session::State::is_stale(const Step& each) const {
   return at >= 0 && each.packed_version != version[index(packed_root(*current, each))];
 }
 
-// `weights` is the data of the input that the kernel wants packed.
+// `weights` is the data of the input that must be packed.
 void Session::State::pack(const Bucket& bucket, Step& each, const void* weights) {
   device.make_current();  // pack_stale() packs on the pool's threads
   const kernels::Plan& plan = each.kernel.plan();
@@ -64,8 +64,8 @@ void Session::State::pack(Step& each) {
   pack(*current, each, each.input_pointers[static_cast<std::size_t>(each.kernel.plan().packed_input)]);
 }
 
-// Packs the weights that are there before the run, those of different nodes side by side: of one node they are packed
-// by one thread. What the run itself writes is packed when its node comes.
+// Packs weights that are known before the run, those of different nodes in parallel; one thread packs the weights of
+// one node. Weights that the run itself writes are packed when their node runs.
 void Session::State::pack_stale(Bucket& bucket, const RunOptions& run) {
   stale.clear();
   std::size_t bytes = 0;
@@ -162,11 +162,11 @@ void Session::State::run_timed(Step& each) {
 }
 
 kernels::RandomKey Session::State::key_of(const RunOptions& run) const {
-  constexpr std::uint64_t kPart = 0x9E3779B97F4A7C15u;  // keys of Philox differ wherever seed or part do
+  constexpr std::uint64_t kPart = 0x9E3779B97F4A7C15u;  // Philox keys differ if seed or part do
   return {options.seed + run.part * kPart, run.step};
 }
 
-// What was fed and bound.
+// Runs with what was fed and bound.
 void Session::State::launch(const RunOptions& run) {
   device.make_current();
   tiled = tiles_for(run);
@@ -302,7 +302,7 @@ ByteView Session::value(ValueId value) const {
   const std::size_t bytes = s.current->shapes[index(value)].bytes();
   const void* const data = s.address(*s.current, value);
   if (!s.on_device) return s.view(value, data, bytes);
-  s.looked_at = s.fetch(data, bytes);  // one at a time: all of a training's values need not fit into the host's memory
+  s.looked_at = s.fetch(data, bytes);  // one at a time: all values may not fit into the host's memory
   return s.looked_at;
 }
 
@@ -338,7 +338,7 @@ bool Session::state_is_finite() const {
     if (finite && !all_finite(slice.bytes, slice.dtype)) finite = false;
   };
   const auto count = static_cast<std::int64_t>(slices.size());
-  // Waking threads takes longer than to look at what is small.
+  // Waking threads takes longer than checking a small state.
   if (s.pool.threads() > 1 && state_bytes() > 4 * kSlice) {
     s.pool.run(count, look);
   } else {
@@ -371,14 +371,14 @@ void Session::set_state(const std::string& name, ByteView bytes) {
   if (bytes.size() != held.bytes) {
     fail(ErrorKind::kUsage, "'{}' has {} bytes, not {}", name, held.bytes, bytes.size());
   }
-  if (held.weight) {  // others may read it: from now on the session has its own
+  if (held.weight) {  // others may read it, so the session makes its own copy
     Memory own = s.take(held.bytes, "'" + name + "'");
     if (s.on_device) s.on_device->wait();
     held = {own.get(), held.bytes, std::move(own), nullptr, nullptr};
   }
   s.device.upload(held.data, bytes.data(), bytes.size());
   ++s.version[index(id)];
-  // Kernels may have looked at what was constant when they were prepared.
+  // Kernels may have read constants when they were prepared.
   const Role role = s.graph.value(id).role;
   if (role == Role::kConstant || (role == Role::kParameter && !s.options.training)) s.drop_buckets();
 }

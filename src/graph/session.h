@@ -1,13 +1,13 @@
-// A session binds a graph to kernels and concrete sizes and plans memory once per shape bucket. It owns the state that
+// A session binds a graph to kernels and concrete sizes, and plans memory once per shape bucket. It owns the state that
 // steps write: KV caches, and in training parameters, optimizer state and running statistics. For inference it shares
-// weights with other sessions (weights.h). Operations have no state of their own.
+// weights with other sessions (weights.h). Operations have no state.
 //
 // One thread runs a session at a time; several sessions may share a pool. run() allocates nothing once a bucket is
 // planned. Inference on the host may cut a batch into tiles (tiles.h), with the same bits.
 //
-// A run is launched and, on a GPU, not waited for. Whatever hands out bytes waits for those that it hands out; what
-// went wrong in a run, kMissing with "at NODE or before it in the same step", is thrown by that or by the next run,
-// whichever comes first. A GPU is sent what is staged while the run before computes; the host reads it in place.
+// On a GPU a run is launched and not waited for. Functions that return bytes wait for these bytes. An error in a run,
+// kMissing with "at NODE or before it in the same step", is thrown by such a function or by the next run, whichever
+// comes first. A GPU receives staged inputs while it computes the run before; the host reads them in place.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct SessionOptions {
   std::uint64_t seed = 0;    // of dropout
   bool training = false;     // false: parameters are constants for the kernels, packed once and shared
   bool reuse_memory = true;  // false: every value has its own memory (an oracle for tests)
-  // Of inference on the host: examples that go through the graph together (tiles.h); -1: as many as is fast, 0: all.
+  // For inference on the host: the examples per tile (tiles.h); -1: as many as is fast, 0: all.
   std::int64_t tile = -1;
 };
 
@@ -40,11 +40,11 @@ struct Feed {
 
 struct RunOptions {
   std::uint64_t step = 0;                       // of random numbers and of optimizers
-  std::uint64_t part = 0;                       // which micro-batch of the step: random numbers of its own
-  std::size_t first = 0, last = SIZE_MAX;       // only these nodes, [first, last); what others wrote stands as it was
-  std::function<bool(std::size_t node)> after;  // called behind each node; false: the rest is not run
-  // On the host: the run ends before this node if an output of the nodes before it, an f32 scalar, is not finite. On a
-  // GPU, where nobody looks in between, every run goes to its end.
+  std::uint64_t part = 0;                       // the micro-batch of the step; each has its own random numbers
+  std::size_t first = 0, last = SIZE_MAX;       // runs only nodes [first, last); other values stay as they are
+  std::function<bool(std::size_t node)> after;  // called after each node; false: stop
+  // On the host: the run ends before this node if `value`, an f32 scalar and an output of the nodes before, is not
+  // finite. On a GPU, where nothing checks in between, every run is completed.
   struct Guard {
     ValueId value = kNone;
     std::size_t before = 0;
@@ -64,57 +64,57 @@ struct NodeCall {
 
 class Session {
  public:
-  // Parameters, states and constants start as `tensors` says, of which the session has copies; missing states start at
-  // zero, a missing or misshapen parameter or constant is kCorrupt naming all of them.
+  // Parameters, states and constants are copied from `tensors`. Missing states start at zero. Missing or misshapen
+  // parameters and constants are kCorrupt, naming all of them.
   Session(Graph graph, const Tensors& tensors, const SessionOptions& options, Pool& pool);
-  // The same for inference with weights that others use too: the session refers to them and copies only what the graph
-  // writes (caches). They live on without the caller's reference. With options.training it copies all of them.
+  // The same for inference with shared weights: the session refers to them and copies only what the graph writes
+  // (caches). It keeps them alive. With options.training it copies all of them.
   Session(Graph graph, const std::shared_ptr<const Weights>& weights, const SessionOptions& options, Pool& pool);
   ~Session();
 
   const Graph& graph() const;
-  // Symbols that no input carries (cache length) are bound here, once, before the first run. A symbol in the shape of a
-  // state is bound for good by this or by the first run; states come into being when all of theirs are.
+  // Binds a symbol that no input has (cache length); call it once, before the first run. A symbol in the shape of a
+  // state is fixed by this or by the first run. States are created when all of their symbols are bound.
   void bind_symbol(const std::string& name, std::int64_t size);
-  // Every input of the graph is fed, with its dtype; kUsage naming the input where shapes do not fit.
+  // Every input of the graph must be fed, with its dtype. Throws kUsage, naming the input, if shapes do not fit.
   void run(const std::vector<Feed>& feeds, std::uint64_t step = 0) { run(feeds, RunOptions{.step = step}); }
   void run(const std::vector<Feed>& feeds, const RunOptions& options);
-  void wait() const;  // until what was launched is done; throws what went wrong
+  void wait() const;  // waits until the launched work is done; throws its error
 
-  // Whether a run goes on after it was launched, so that staging the next one early pays: on a GPU.
+  // True if a run continues after it was launched, so that staging the next one early pays: on a GPU.
   bool runs_ahead() const;
-  // What the next run_staged() runs. The feeds' data stays valid and unchanged until then; if runs_ahead(), it is
-  // copied at once and may change. A run() in between, or another stage(), drops it.
+  // Sets what the next run_staged() runs. The feeds' data must stay valid and unchanged until then; if runs_ahead(), it
+  // is copied at once and may change. A run() in between, or another stage(), drops it.
   void stage(const std::vector<Feed>& feeds, const RunOptions& options);
   bool staged() const;
   bool run_staged();  // false if the guard ended the run
-  // Copies of these outputs and states, of at most kCollected bytes each, as the last run leaves them; does not wait.
+  // Copies these outputs and states, at most kCollected bytes each, after the last run; does not wait.
   void collect(const std::vector<ValueId>& values);
-  // What was collected since the last call, in that order, each in kCollected bytes, by one wait; valid until the next
+  // Everything collected since the last call, in order, each in kCollected bytes, after one wait. Valid until the next
   // collect().
   ByteView collected();
   static constexpr std::size_t kCollected = 8;
 
-  // An output's bytes and shape as the last run left them; valid until the next. On a GPU: a copy, made when asked.
+  // An output's bytes and shape after the last run; valid until the next run. On a GPU it is a copy, made on request.
   ByteView output(ValueId value) const;
-  // The bytes of any value: within RunOptions::after, of what the nodes so far have written or will still read. On a
-  // GPU: a copy, valid until the next call.
+  // The bytes of any value. Call it within RunOptions::after, for values that the nodes so far have written or that
+  // later nodes read. On a GPU it is a copy, valid until the next call.
   ByteView value(ValueId value) const;
   kernels::Shape output_shape(ValueId value) const;
 
-  // Whether all that outlives a step is finite, sums of gradients aside; on the host, where it is looked at in place.
+  // True if everything that outlives a step is finite, except sums of gradients. Host only, where it is read in place.
   bool state_is_finite() const;
-  // A copy of everything that outlives a step, or of what of it is wanted.
+  // A copy of everything that outlives a step, or of the wanted values.
   Tensors tensors(const std::function<bool(const Value&)>& wanted = {}) const;
-  const void* state(const std::string& name) const;  // kNotFound. On a GPU: of a copy
-  // Also parameters and constants; one that is shared becomes the session's own. kUsage for another size.
+  const void* state(const std::string& name) const;  // throws kNotFound. On a GPU: a copy
+  // Also for parameters and constants; a shared one becomes the session's own. Throws kUsage for another size.
   void set_state(const std::string& name, ByteView bytes);
 
   std::size_t arena_bytes() const;      // of the last bucket
-  std::int64_t plans() const;           // how often the graph was planned for sizes that were new or had been dropped
-  std::size_t state_bytes() const;      // of all that outlives a step
+  std::int64_t plans() const;           // how often the graph was planned, for new sizes or sizes that had been dropped
+  std::size_t state_bytes() const;      // everything that outlives a step
   std::size_t own_state_bytes() const;  // the same without shared weights
-  // Times each node from now on; the calls of the next `keep_runs` runs are also kept one by one.
+  // Times each node from now on. Also keeps the single calls of the next `keep_runs` runs.
   void set_profiling(bool on, std::int64_t keep_runs = 0);
   std::vector<NodeTime> profile() const;  // times since profiling was turned on
   const std::vector<NodeCall>& calls() const;

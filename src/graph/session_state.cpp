@@ -1,4 +1,4 @@
-// Where a session's values stand: what it holds, what it is fed, and the bucket for their sizes (session_state.h).
+// The values of a session: what it holds, what it is fed, and the bucket for their sizes (session_state.h).
 
 #include "graph/session_state.h"
 
@@ -9,7 +9,7 @@
 namespace mlx::graph {
 namespace {
 
-constexpr std::size_t kMaxBuckets = 32;  // beyond, the one used longest ago is dropped
+constexpr std::size_t kMaxBuckets = 32;  // then the least recently used one is dropped
 
 std::string shape_text(const std::vector<std::int64_t>& dims) {
   std::string text = "[";
@@ -33,7 +33,7 @@ Bytes Session::State::fetch(const void* data, std::size_t bytes) const {
   return {first, first + bytes};
 }
 
-// Bytes of a value that lies at `data`, on the host.
+// The bytes of a value at `data`, on the host.
 ByteView Session::State::view(ValueId id, const void* data, std::size_t bytes) const {
   return on_device ? on_device->view(id, data, bytes) : ByteView{static_cast<const std::uint8_t*>(data), bytes};
 }
@@ -67,7 +67,7 @@ void Session::State::init() {
   if (may_cut && options.tile != 0) tiling = options.tile < 0 ? tiling_of(graph) : tiling_of(graph, options.tile);
 }
 
-// Parameters, states and constants that `weights` has; all that is missing or does not fit is named at once.
+// Takes parameters, states and constants from `weights`. Everything missing or misshapen is named at once.
 void Session::State::start(const Weights& weights) {
   std::string wrong;
   for (const Value& value : graph.values) {
@@ -96,7 +96,7 @@ bool Session::State::known(const Value& value) const {
       value.dims, [&](const Dim& dim) { return !dim.symbolic() || bound[static_cast<std::size_t>(dim.symbol())] > 0; });
 }
 
-// Those whose sizes are all known by now and that are not there yet; zero if `weights` has no such tensor.
+// Creates states whose sizes are all known by now; zero if `weights` has no such tensor.
 void Session::State::create_states(const Weights* weights) {
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
@@ -137,7 +137,7 @@ ValueId Session::State::held_named(const std::string& name) const {
   return id;
 }
 
-// Of one feed by itself; kUsage naming the input.
+// Checks one feed alone. Throws kUsage naming the input.
 void Session::State::check(const Feed& feed) const {
   if (feed.value < 0 || index(feed.value) >= graph.values.size() || graph.value(feed.value).role != Role::kInput) {
     fail(ErrorKind::kUsage, "value {} is not an input and cannot be fed", feed.value);
@@ -193,7 +193,7 @@ void Session::State::bind(const std::vector<Feed>& feeds) {
   if (new_states) create_states(nullptr);
 }
 
-// On a GPU, of feeds that fit.
+// On a GPU: the bytes of feeds that fit.
 const std::vector<FedBytes>& Session::State::bytes_of(const std::vector<Feed>& feeds) {
   fed_bytes.clear();
   for (const Feed& feed : feeds) {
@@ -204,7 +204,7 @@ const std::vector<FedBytes>& Session::State::bytes_of(const std::vector<Feed>& f
   return fed_bytes;
 }
 
-// On a GPU, where kernels read not what was given but its copy.
+// On a GPU, where kernels read the copies of what was fed.
 void Session::State::place(const std::vector<Feed>& feeds) {
   for (const Feed& feed : feeds) fed[index(feed.value)] = on_device->feeding().place(feed.value);
 }
@@ -219,7 +219,7 @@ Bucket Session::State::make_bucket_of(const std::vector<std::int64_t>& symbol_si
   return make_bucket(graph, symbol_sizes, constants, {options.backend, options.reuse_memory});
 }
 
-// Null where this run is to be whole: of nodes that somebody looks at, or of a batch that is not worth cutting.
+// Null if this run must be whole: its nodes are observed, or the batch is not worth cutting.
 Tiles* Session::State::tiles_for(const RunOptions& run) {
   if (tiling.symbol < 0 || profile.on() || run.after || run.first > 0 || run.last < graph.nodes.size()) return nullptr;
   const auto symbol = static_cast<std::size_t>(tiling.symbol);
@@ -260,7 +260,7 @@ Bucket& Session::State::bucket_for_sizes() {
   }
   current->last_use = ++uses;
   if (current->plan.arena_bytes > arena_capacity) {
-    arena.reset();  // first, so that the two are never there at once
+    arena.reset();  // first, so that two never exist at once
     arena_capacity = 0;
     arena = take(current->plan.arena_bytes, "activations");
     arena_capacity = current->plan.arena_bytes;
@@ -282,7 +282,7 @@ void* Session::State::address(const Bucket& bucket, ValueId id) {
     return static_cast<std::uint8_t*>(arena.get()) + bucket.plan.blocks[static_cast<std::size_t>(block)].offset;
   const ValueId root = bucket.plan.root[index(id)];
   if (held[index(root)].data) return held[index(root)].data;
-  return const_cast<void*>(fed[index(root)]);  // inputs are never written: validate() and the shape rules see to it
+  return const_cast<void*>(fed[index(root)]);  // inputs are never written: validate() and the shape rules ensure it
 }
 
 }  // namespace mlx::graph

@@ -1,9 +1,9 @@
-// What a session holds: its values' memory, the sizes of this run, the buckets made so far, and a GPU's side of it.
-// Binding and memory stand in session_state.cpp, running in session.cpp; nobody else uses it.
+// The contents of a session: its values' memory, the sizes of this run, the buckets made so far, and a GPU's side of
+// it. session_state.cpp has binding and memory, session.cpp running. Used by these two only.
 //
-// What outlives a step is held by value id. In inference it refers to shared weights, except what the graph writes; in
-// training all of it is the session's own and kernels write it in place. Every value has a version, counted up when it
-// is written, so that packed weights are made again only when they are stale.
+// What outlives a step is held by value id. In inference it refers to shared weights, except what the graph writes. In
+// training the session owns all of it, and kernels write it in place. Every value has a version that counts writes, so
+// that packed weights are made again only when they are stale.
 #pragma once
 
 #include <cstdint>
@@ -32,13 +32,13 @@ struct Session::State {
   Pool& pool;
   const kernels::Device& device;
 
-  std::vector<Held> held;              // by value: what outlives a step; empty for the others
+  std::vector<Held> held;              // by value: what outlives a step; empty for others
   std::vector<std::uint64_t> version;  // by value, from 1
   std::vector<char> written;           // by value: a node writes it in place
   std::vector<char> fixed_symbol;      // by symbol: a state or bind_symbol fixed it
   std::vector<char> needed_symbol;     // by symbol: an input or a state has it
-  std::vector<std::int64_t> bound;     // by symbol: the size where it is fixed, else 0
-  std::vector<std::int64_t> sizes;     // by symbol, of this run
+  std::vector<std::int64_t> bound;     // by symbol: its size if it is fixed, else 0
+  std::vector<std::int64_t> sizes;     // by symbol, in this run
 
   std::list<Bucket> buckets;
   Bucket* current = nullptr;
@@ -46,11 +46,11 @@ struct Session::State {
   std::int64_t plans = 0;
   Memory arena;
   std::size_t arena_capacity = 0;
-  Tiling tiling;                    // of inference on the host; other runs are whole
+  Tiling tiling;                    // for inference on the host; other runs are whole
   std::list<Tiles> tiles;           // by size of a tile
-  Tiles* tiled = nullptr;           // what the last run was made in, null where it was whole
-  std::vector<const void*> fed;     // by value: where kernels read it
-  std::vector<FedBytes> fed_bytes;  // of a GPU: what goes there
+  Tiles* tiled = nullptr;           // the tiles of the last run, null if it was whole
+  std::vector<const void*> fed;     // by value: the address that kernels read
+  std::vector<FedBytes> fed_bytes;  // for a GPU: what is copied there
   std::vector<Feed> staged;         // for the next run
   RunOptions staged_options;
   bool is_staged = false;
@@ -71,7 +71,7 @@ struct Session::State {
   Feeding::Take taking = [this](std::size_t bytes, const std::string& what) { return take(bytes, what); };
 
   std::vector<kernels::Call> calls;  // of run_together()
-  std::vector<Step*> stale;          // whose packed weights are older than the weights
+  std::vector<Step*> stale;          // steps whose packed weights are older than the weights
   std::function<void(std::int64_t)> pack_body = [this](std::int64_t i) { pack(*stale[static_cast<std::size_t>(i)]); };
 
   NodeProfile profile;

@@ -1,4 +1,4 @@
-// Summaries of graphs: shape rules and costs at concrete sizes, and the planner's answer.
+// Summaries of graphs: shape rules and costs at concrete sizes, and the planner's result.
 
 #include "graph/summary.h"
 
@@ -40,7 +40,7 @@ LayerRow row_of(const Graph& graph, const Node& node, const std::vector<std::int
     row.parameter_count += inputs.back().count();
   }
   for (const ValueId id : node.outputs) outputs.push_back(shape_at(graph, id, sizes));
-  // Inputs that the operation may have and this node lacks, for cost rules that ask for them.
+  // Adds absent optional inputs, because cost rules may look at them.
   inputs.resize(std::max(inputs.size(), static_cast<std::size_t>(op_def(node.op).max_inputs)),
                 shape_at(graph, kNone, sizes));
   row.flops = cost_of(node, inputs, outputs).flops;
@@ -70,8 +70,8 @@ std::size_t planned_arena(const Graph& graph, const std::vector<std::int64_t>& s
 
 PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
                              bool training) {
-  // Kernels may look at what is constant when they are prepared. How large a workspace they want does not depend on the
-  // values: zeros that no page stands behind will do for all of them.
+  // Kernels may look at constants when they are prepared, but their workspace does not depend on the values. Zeros
+  // without backing pages are enough for all of them.
   PlannedMemory planned;
   std::size_t largest = 0;
   for (const Value& value : graph.values) {

@@ -1,5 +1,5 @@
-// What a graph is made of and what it costs, for people: `mlx show`. A row a node, with its parameters, output and
-// FLOPs at given sizes, and the memory that a session would plan for its activations.
+// A graph's contents and cost for people (`mlx show`): one row per node with its parameters, output and FLOPs at given
+// sizes, and the memory that a session would plan for its activations.
 #pragma once
 
 #include <cstddef>
@@ -13,39 +13,39 @@
 namespace mlx::graph {
 
 struct LayerRow {
-  std::string name, operation;  // "conv1", "conv2d"; "conv2d+relu" where an activation is part of it
+  std::string name, operation;  // "conv1", "conv2d"; "conv2d+relu" if an activation is fused
   Dims output;                  // of its first output
   DType dtype = DType::kF32;
-  std::vector<std::string> parameters;  // names of those that it is the first to use
-  std::int64_t parameter_count = 0;     // elements of these
+  std::vector<std::string> parameters;  // names of the parameters that it is the first to use
+  std::int64_t parameter_count = 0;     // their elements
   double flops = 0;
 };
 
 struct Summary {
-  std::vector<LayerRow> layers;  // in the order in which they run; reshapes, which cost nothing, are left out
-  std::int64_t parameters = 0;   // elements, each tensor once
+  std::vector<LayerRow> layers;  // in the order in which they run; without reshapes, which cost nothing
+  std::int64_t parameters = 0;   // elements; each tensor counts once
   double flops = 0;
-  std::size_t weight_bytes = 0;  // of all that outlives a step: parameters, states, constants
+  std::size_t weight_bytes = 0;  // everything that outlives a step: parameters, states, constants
 };
 
 // `sizes` by symbol.
 Summary summarize(const Graph& graph, const std::vector<std::int64_t>& sizes);
 
-// What a session plans for activations and workspaces at these sizes. Nothing is run, and no weights are needed; the
-// kernels are prepared, because they say what workspace they want. kUsage where no kernel serves a node.
+// What a session plans for activations and workspaces at these sizes. Nothing is run, and no weights are needed. The
+// kernels are prepared, because they determine their workspace. Throws kUsage if no kernel serves a node.
 std::size_t planned_arena(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend);
 
-// All that a session of the graph takes at these sizes.
+// The memory of a session of the graph at these sizes.
 struct PlannedMemory {
-  std::size_t held = 0;    // what outlives a step: parameters, states, constants
+  std::size_t held = 0;    // everything that outlives a step: parameters, states, constants
   std::size_t arena = 0;   // activations and workspaces
-  std::size_t packed = 0;  // weights in the layouts that kernels want
-  std::size_t fed = 0;     // copies of a run's inputs in the device's own memory; those of the next take as much again
+  std::size_t packed = 0;  // weights in the kernels' layouts
+  std::size_t fed = 0;  // copies of a run's inputs in device memory; staged inputs of the next run need the same again
 };
-// With `training` as SessionOptions has it. States whose sizes are symbolic count at `sizes`.
+// `training` as in SessionOptions. States with symbolic sizes count at `sizes`.
 PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
                              bool training);
-// The same of a session that only answers, with a pool of so many threads: it may cut the batch into tiles (tiles.h).
+// The same for an inference session with a pool of `threads` threads; it may cut the batch into tiles (tiles.h).
 PlannedMemory inference_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
                                int threads);
 

@@ -14,16 +14,16 @@
 namespace mlx::graph {
 namespace {
 
-// A tile's work, in floating point operations: what calling each kernel once more costs is little beside the least, a
-// quarter of a millisecond of one core in f32; beyond the most larger tiles gain nothing.
+// A tile's work, in floating point operations. At the least, a quarter of a millisecond of one core in f32, the cost of
+// calling each kernel once more is small; beyond the most, larger tiles gain nothing.
 constexpr double kLeastWork = 64e6, kMostWork = 256e6;
-constexpr double kBytesSpeed = 4;  // of products of bytes, beside those of f32
-// A batch of fewer tiles leaves threads of a larger machine without one, which a node's slices would not.
+constexpr double kBytesSpeed = 4;  // speed of products of bytes, relative to f32
+// With fewer tiles, a larger machine would have idle threads, which a node's slices would use.
 constexpr std::int64_t kLeastTiles = 16, kTiles = 32;
-// Where more examples are wanted, weights are what a node waits for.
+// If a tile needed more examples than this, nodes would be limited by reading weights.
 constexpr double kMostExamples = 16;
 
-// The only symbol of the graph, where examples do not meet; -1 otherwise.
+// The only symbol of the graph if examples are independent; -1 otherwise.
 int example_symbol(const Graph& graph) {
   int symbol = -1;
   for (const Value& value : graph.values) {
@@ -52,7 +52,7 @@ bool multiplies_bytes(const Graph& graph) {
   });
 }
 
-// Bytes that layers with weights read and write of one example.
+// The bytes that layers with weights read and write per example.
 double activation_bytes(const Graph& graph, const std::vector<std::int64_t>& one) {
   double bytes = 0;
   const auto add = [&](ValueId id) { bytes += static_cast<double>(concrete(graph.value(id), one).bytes()); };
@@ -79,7 +79,7 @@ Tiling tiling_of(const Graph& graph) {
   const Summary summary = summarize(graph, one);
   const double activations = activation_bytes(graph, one);
   if (summary.flops <= 0 || activations <= 0) return {};
-  // Each tile reads all weights: at least half as many bytes are to be activations.
+  // Each tile reads all weights, so the bytes of activations must be at least half as many.
   const double least =
       std::max(kLeastWork / summary.flops, static_cast<double>(summary.weight_bytes) / (2 * activations));
   if (least > kMostExamples) return {};
@@ -123,7 +123,7 @@ void Tiles::run(std::int64_t examples, const std::vector<const void*>& fed, cons
   const auto take_tiles = [&](std::int64_t index_of_lane) {
     Lane& lane = lanes_[static_cast<std::size_t>(index_of_lane)];
     for (std::int64_t tile = next++; tile < tiles; tile = next++) {
-      // The last tile is as large as the others: it begins earlier and gives only what no other tile does.
+      // The last tile is as large as the others: it begins earlier, and outputs only examples that no other tile does.
       const std::int64_t begin = tile * size_, first = std::min(begin, examples - size_);
       run_tile(lane, first, run);
       keep_outputs(lane, first, begin, run);
@@ -132,7 +132,7 @@ void Tiles::run(std::int64_t examples, const std::vector<const void*>& fed, cons
   pool.run(std::min(static_cast<std::int64_t>(lanes_.size()), tiles), take_tiles);
 }
 
-// Of a value of the tile whose first example is `first`.
+// The address of a value in the tile whose first example is `first`.
 const void* Tiles::address(const Lane& lane, ValueId id, std::int64_t first, const Run& run) const {
   const MemoryPlan& plan = lane.bucket.plan;
   const int block = plan.block[index(id)];
@@ -167,7 +167,7 @@ void Tiles::run_tile(Lane& lane, std::int64_t first, const Run& run) {
   }
 }
 
-// Of the tile from `first` on, the examples from `begin` on.
+// Copies the outputs of examples from `begin` on, from the tile that starts at `first`.
 void Tiles::keep_outputs(const Lane& lane, std::int64_t first, std::int64_t begin, const Run& run) {
   for (Output& output : outputs_) {
     const auto bytes = [&](std::int64_t count) { return static_cast<std::size_t>(count) * output.example_bytes; };

@@ -1,9 +1,9 @@
-// Running an inference graph depth first: a batch is cut into tiles of a few examples, and each thread takes tile after
-// tile through all nodes. What a node writes is still in the caches when the next node reads it, and threads wait for
-// each other once a run instead of once a node. Used by sessions on the host.
+// Runs an inference graph depth first. A batch is cut into tiles of a few examples, and each thread takes tile after
+// tile through all nodes. What a node writes is still in the caches when the next node reads it, and threads
+// synchronize once per run instead of once per node. Used by sessions on the host.
 //
-// How many examples a tile has depends on the graph and the batch alone, never on the threads, so that the bits are the
-// same for any number of them.
+// The number of examples in a tile depends only on the graph and the batch, never on the threads, so the bits do not
+// depend on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -16,26 +16,26 @@
 
 namespace mlx::graph {
 
-// How graphs whose examples do not meet are cut.
+// How a graph with independent examples is cut.
 struct Tiling {
-  int symbol = -1;                             // counts the examples; -1: the graph runs whole
-  std::int64_t least = 0, good = 0, most = 0;  // examples of a tile; `good` where there are enough
-  std::int64_t tiles = 1;                      // a batch of fewer runs whole
+  int symbol = -1;                             // the number of examples; -1: the graph runs whole
+  std::int64_t least = 0, good = 0, most = 0;  // examples per tile; `good` if there are enough
+  std::int64_t tiles = 1;                      // a batch of fewer tiles runs whole
 
-  // Examples of each tile of a batch; 0 where the batch runs whole.
+  // Examples per tile of a batch; 0 if the batch runs whole.
   std::int64_t size(std::int64_t examples) const;
 };
 
-// A graph is cut where one symbol is the first size of every value that is computed or fed and its only symbolic one,
-// nothing is random, nothing that outlives a step is written, and what layers write is not small beside their weights.
-// Batch norms that are folded later change nothing in the answer.
+// A graph is cut if one symbol is the first size of every computed or fed value and its only symbolic size, nothing is
+// random, nothing that outlives a step is written, and what layers write is not small compared with their weights.
+// Batch norms that are folded later do not change the result.
 Tiling tiling_of(const Graph& graph);
-// Always into tiles of so many examples, where a graph can be cut.
+// Tiles of exactly this many examples, if the graph can be cut.
 Tiling tiling_of(const Graph& graph, std::int64_t examples);
 
 class Tiles {
  public:
-  // A bucket of one tile for each thread that runs them, with its weights packed in the first.
+  // One bucket of one tile for each thread; the weights are packed in the first one.
   Tiles(const Graph& graph, std::vector<Bucket> lanes);
 
   std::int64_t size() const { return size_; }
@@ -67,7 +67,7 @@ class Tiles {
   void keep_outputs(const Lane& lane, std::int64_t first, std::int64_t begin, const Run& run);
 
   std::int64_t size_ = 0;
-  std::vector<std::size_t> fed_bytes_;  // by value: of an example; 0 for what is not fed
+  std::vector<std::size_t> fed_bytes_;  // by value: bytes per example; 0 if it is not fed
   std::vector<Lane> lanes_;
   std::vector<Output> outputs_;
 };

@@ -1,5 +1,5 @@
-// Is a graph whole? A graph from a file is hostile: every index is looked at before it is used, and every node is
-// inferred again by its own shape rule, so that what the rules say is what a valid graph is.
+// Validates a graph. A graph from a file may be hostile: every index is checked before it is used, and every node is
+// inferred again by its own shape rule, so that a graph is valid exactly if the rules allow it.
 
 #include <unordered_set>
 
@@ -16,7 +16,7 @@ bool exists(const Graph& graph, ValueId id) {
   return id >= 0 && static_cast<std::size_t>(id) < graph.values.size();
 }
 
-// Its fixed sizes make a tensor that is possible; what depends on symbols is checked when they are bound.
+// Checks that a tensor with these fixed sizes is possible. Symbolic sizes are checked when they are bound.
 void check_size(const Value& value) {
   Value fixed{value.name, value.dtype, value.dims};
   for (Dim& dim : fixed.dims)
@@ -52,7 +52,8 @@ void check_values(const Graph& graph) {
   }
 }
 
-// The node's outputs are what its shape rule says: new values of that shape and dtype, or the inputs themselves.
+// Checks that the node's outputs are what its shape rule says: new values of that shape and dtype, or the inputs
+// themselves.
 void check_outputs(Graph& scratch, const Graph& graph, const Node& node, std::vector<char>& written) {
   const OpDef& def = op_def(node.op);
   const bool first = !node.outputs.empty() && exists(graph, node.outputs[0]);
@@ -108,7 +109,7 @@ void check_node(Graph& scratch, const Graph& graph, const Node& node, std::vecto
 void validate(const Graph& graph) {
   try {
     check_values(graph);
-  } catch (const Error& error) {  // of concrete(): for files it is the file that is wrong
+  } catch (const Error& error) {  // from concrete(): in a file this is corruption
     fail(ErrorKind::kCorrupt, "{}", error.message);
   }
   Graph scratch;

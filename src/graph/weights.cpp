@@ -25,7 +25,7 @@ Weight::Weight(const kernels::Shape& shape, ByteView data, std::shared_ptr<const
     : shape_(shape), data_(data), memory_(std::move(memory)) {
   if (data.data() && is_aligned(data, shape.dtype)) return;
   auto copy = std::make_shared<Bytes>(data.begin(), data.end());
-  copy->reserve(1);  // also the data of an empty tensor has an address
+  copy->reserve(1);  // so that even an empty tensor's data has an address
   data_ = {copy->data(), data.size()};
   memory_ = std::move(copy);
 }
@@ -47,7 +47,7 @@ std::shared_ptr<const void> Weight::packed(const kernels::Plan& plan, const kern
   plan.pack(plan.state, data_.data(), made.get());
   ++times_packed_;
   std::shared_ptr<const void> memory = shared(std::move(made));
-  // What cannot be shared is noted for packed_bytes(), under a function that no plan has.
+  // A form that cannot be shared is noted for packed_bytes(), under a function that no plan has.
   packed_.push_back({shareable ? plan.pack : nullptr, shape, std::move(layout), plan.packed_bytes, memory});
   return memory;
 }

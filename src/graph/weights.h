@@ -1,10 +1,10 @@
-// Weights that any number of sessions share: immutable tensors by name, counted by reference. Inference reads them in
-// place; training copies them into parameters of its own.
+// Weights that any number of sessions share: immutable tensors by name, reference-counted. Inference reads them in
+// place; training copies them into its own parameters.
 //
-// The forms that kernels derive from a weight, packed or copied to a GPU, are made once for all sessions and shape
-// buckets that use them, and freed with the last of these.
+// Forms that kernels derive from a weight (packed, or copied to a GPU) are made once for all sessions and shape buckets
+// that use them, and freed with the last of these.
 //
-// Thread-safe: all of it may be called by any number of threads at once.
+// Thread-safe: any thread may call any of it.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ namespace mlx::graph {
 // One tensor.
 class Weight {
  public:
-  // `memory` keeps `data` alive; null if somebody else does. `data` is as long as `shape` says. Data that is not
-  // aligned for its type, as a file may have it, is copied: kernels read it in place.
+  // `memory` keeps `data` alive; null if somebody else does. `data` has the length that `shape` implies. Data that is
+  // not aligned for its type, as in some files, is copied, because kernels read it in place.
   Weight(const kernels::Shape& shape, ByteView data, std::shared_ptr<const void> memory);
   Weight(const Weight&) = delete;
   Weight& operator=(const Weight&) = delete;
@@ -35,12 +35,12 @@ class Weight {
   ByteView data() const { return data_; }
 
   // What plan.pack() writes for this weight, which the graph sees as `shape`. Two plans get the same bytes if they have
-  // the same layout (kernels::Plan::layout); then only the first caller packs and others wait for it.
+  // the same layout (kernels::Plan::layout); then only the first caller packs, and others wait for it.
   std::shared_ptr<const void> packed(const kernels::Plan& plan, const kernels::Shape& shape) const;
   // A copy in the memory of `device`, which is not the host. `allocate` gives the first caller memory for it.
   std::shared_ptr<const void> on(const kernels::Device& device, const std::function<Memory()>& allocate) const;
 
-  std::size_t packed_bytes() const;  // of the packed forms that are in use
+  std::size_t packed_bytes() const;  // of the packed forms in use
   std::int64_t times_packed() const;
 
  private:
@@ -59,7 +59,7 @@ class Weight {
   kernels::Shape shape_;
   ByteView data_;
   std::shared_ptr<const void> memory_;
-  mutable std::mutex mutex_;  // guards all below; held while a form is made
+  mutable std::mutex mutex_;  // guards everything below; held while a form is made
   mutable std::vector<Packed> packed_;
   mutable std::vector<Copy> copies_;
   mutable std::int64_t times_packed_ = 0;
@@ -76,10 +76,10 @@ class Weights {
 
   Weights() = default;
   explicit Weights(Tensors tensors);  // moved, not copied
-  // Tensors that lie in `memory`: a mapped file, or bytes read at once.
+  // Tensors in `memory`: a mapped file, or bytes read at once.
   Weights(const std::map<std::string, TensorView>& tensors, const std::shared_ptr<const void>& memory);
   explicit Weights(Map weights) : weights_(std::move(weights)) {}
-  // Of tensors that outlive it and everything that is made of it.
+  // For tensors that outlive the result and everything made from it.
   static Weights viewing(const Tensors& tensors);
 
   std::shared_ptr<const Weight> find(std::string_view name) const;  // null if there is none
@@ -87,19 +87,19 @@ class Weights {
   std::size_t size() const { return weights_.size(); }
   bool contains(std::string_view name) const { return weights_.contains(name); }
   Tensors tensors() const;                     // a copy, to be changed
-  Tensor tensor(std::string_view name) const;  // a copy of one; kNotFound
+  Tensor tensor(std::string_view name) const;  // a copy of one; throws kNotFound
 
   std::size_t bytes() const;         // of the tensors
-  std::size_t packed_bytes() const;  // of the packed forms that are in use
+  std::size_t packed_bytes() const;  // of the packed forms in use
   std::int64_t times_packed() const;
 
  private:
   Map weights_;
 };
 
-// A value that outlives a step, as a session holds it: in memory of its own, or shared.
+// A value that outlives a step, as a session holds it: in its own memory, or shared.
 struct Held {
-  void* data = nullptr;  // null before it comes into being; never written if shared
+  void* data = nullptr;  // null before it exists; never written if shared
   std::size_t bytes = 0;
   Memory own;
   std::shared_ptr<const Weight> weight;     // null if the memory is the session's own

@@ -1,5 +1,5 @@
-// Prefill and decoding over one session, whose cache holds one sequence. A graph that cannot have a cache takes in all
-// that there is for each new token.
+// Prefill and decoding in one session, whose cache holds one sequence. A graph that cannot have
+// a cache processes the whole sequence for each new token.
 
 #include "infer/generate.h"
 
@@ -15,12 +15,12 @@
 namespace mlx::infer {
 namespace {
 
-// Tokens that go through the graph at once, the only sizes that are ever planned. What is left of a prompt is padded to
-// the next of them: attention is causal, and the next tokens take the padding's places in the cache. Logits of more
-// tokens than the largest would take more memory than the model.
+// The numbers of tokens that go through the graph at once; no others are ever planned. The rest of a prompt is padded
+// to the next of them: attention is causal, and later tokens overwrite the padding's places in the cache. Logits of
+// more tokens than the largest chunk would take more memory than the model.
 constexpr std::array<std::int64_t, 6> kChunks{1, 8, 16, 32, 64, 128};
 
-// The chunk for the first of `tokens` tokens, where the cache has room for `room`, at least as many.
+// The chunk for the first of `tokens` tokens. The cache has room for `room` tokens, at least as many.
 std::int64_t chunk_for(std::int64_t tokens, std::int64_t room) {
   std::int64_t chunk = kChunks[0];
   for (const std::int64_t size : kChunks) {
@@ -83,7 +83,7 @@ struct Generator::State {
     return last_logits(chunk, sequence.size());
   }
 
-  // Takes in `tokens` behind what is held; returns the logits of the last one.
+  // Appends `tokens` to the cached sequence; returns the logits of the last one.
   std::span<const float> advance(std::span<const std::int32_t> tokens) {
     if (!has_cache()) return advance_whole(tokens);
     std::size_t chunk = 0, count = 0;

@@ -1,6 +1,6 @@
-// Text out of a language model: the prompt is taken in chunks, then one token follows the other with a cache of keys
-// and values. An imported graph of primitive operations has no cache: all tokens so far go through it for each new one.
-// Used by `mlx predict` and by serving.
+// Text generation with a language model: the prompt is processed in chunks, then tokens one by one, with a cache of
+// keys and values. An imported graph of primitive operations has no cache: it processes the whole sequence for each new
+// token. Used by `mlx predict` and by serving.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,25 @@ namespace mlx::infer {
 
 struct Generated {
   std::vector<std::int32_t> tokens;  // without the prompt
-  bool stopped = false;              // they end with the stop sequence
+  bool stopped = false;              // the tokens end with the stop sequence
 };
 
-// One thread uses it at a time; generators of one model share its weights. What it gives depends on the model, prompt,
-// sampling and sample alone.
+// Used by one thread at a time; generators of one model share its weights. The result depends only on the model,
+// prompt, sampling and sample.
 class Generator {
  public:
-  // kUsage where the model is no language model. `model` outlives the generator. `check` is called between the parts of
-  // a prompt and between tokens; what it throws ends the generation.
+  // Throws kUsage if the model is not a language model. `model` must outlive the generator. `check` is called between
+  // the chunks of a prompt and between tokens; if it throws, the generation ends.
   explicit Generator(
       const Model& model, std::function<void()> check = [] {});
   ~Generator();
   std::int64_t context() const;
-  void warm_up();  // plans every number of tokens that go through the graph at once
-  // How many sizes were planned so far: few, whatever the prompts' lengths are.
+  void warm_up();  // plans every chunk size
+  // The number of sizes planned so far: small, whatever the prompts' lengths.
   std::int64_t plans() const;
-  // At most `count` tokens, fewer where they end with `stop` (empty: never); `emit` gets each as it is drawn, and what
-  // it throws ends the generation. Where the context is full it begins again with the last half of what there is; of a
-  // longer prompt the end counts. The prompt has at least one token.
+  // Generates at most `count` tokens, fewer if they end with `stop` (empty: never). Passes each token to `emit` when it
+  // is drawn; if `emit` throws, the generation ends. When the context is full it restarts from the last half of the
+  // tokens. Of a longer prompt only the end is used. The prompt must have at least one token.
   Generated generate(const std::vector<std::int32_t>& prompt, std::int64_t count, const Sampling& sampling,
                      std::uint64_t sample, const std::vector<std::int32_t>& stop,
                      const std::function<void(std::int32_t)>& emit);
@@ -44,8 +44,8 @@ class Generator {
   std::unique_ptr<State> state_;
 };
 
-// The tokens that a text goes on from: the prompt's, or where there is none those of a line's end. kUsage naming `what`
-// where the prompt has a character that the tokenizer does not know.
+// The tokens to continue from: the prompt's, or those of a line end if the prompt is empty. Throws kUsage, naming
+// `what`, if the tokenizer does not know a character of the prompt.
 std::vector<std::int32_t> prompt_tokens(const data::Tokenizer& tokenizer, const std::string& prompt,
                                         std::string_view what);
 

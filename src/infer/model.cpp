@@ -1,4 +1,4 @@
-// The one place where a trained model becomes one that answers.
+// The only place that turns a trained model into one ready to answer.
 
 #include "infer/model.h"
 

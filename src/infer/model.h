@@ -1,10 +1,12 @@
-// A model ready to answer: its signature, its graph for inference (batch norms folded, activations fused) and the
-// weights of that graph. Predicting, evaluating, calibrating and serving open sessions (session.h) or generators
-// (generate.h) on it and have no preparation of their own.
+// A model ready to answer: its signature, its inference graph (batch norms folded, activations fused) and that graph's
+// weights. Prediction, evaluation, calibration and serving open sessions (session.h) or generators (generate.h) on it,
+// and prepare nothing themselves.
 //
-// Weights are counted (graph::Weights): what folding leaves as it is, all that is not beside a batch norm, is shared
-// with the model that was loaded, and the packed forms that kernels want are made once for all sessions.
+// Weights are reference-counted (graph::Weights). Those that folding does not change, that is all except those beside a
+// batch norm, are shared with the loaded model. The kernels' packed forms are made once for all sessions.
 //
+// Threads: a Model does not change after construction. Any number of threads may read it and open sessions on it; each
+// session and generator is used by one thread at a time. The model and its pool must outlive them.
 // Threads: a Model does not change once it is made. Any number of threads may read one and open sessions on it; each
 // session and generator is used by one thread at a time. The model and its pool outlive them.
 #pragma once
@@ -24,7 +26,7 @@ class Model {
   Model& operator=(const Model&) = delete;
 
   const Signature& signature() const { return signature_; }
-  // Family, preprocessing, labels, tokenizer; the graph and the weights are those of inference.
+  // Family, preprocessing, labels, tokenizer. Graph and weights are those for inference.
   const nn::Model& about() const { return model_; }
   const graph::Graph& graph() const { return model_.graph; }
   kernels::Backend backend() const { return backend_; }

@@ -1,4 +1,4 @@
-// Sampling in double precision, tokens in one fixed order: the same logits and seed give the same token everywhere.
+// Samples in double precision, with tokens in one fixed order: the same logits and seed give the same token everywhere.
 
 #include "infer/sampling.h"
 
@@ -50,7 +50,7 @@ std::int32_t draw(std::span<const float> logits, const Sampling& sampling, std::
     tokens.resize(static_cast<std::size_t>(sampling.top_k));
   }
   std::ranges::sort(tokens, before);
-  std::vector<double> upto;  // unnormalised, summed from the likeliest on
+  std::vector<double> upto;  // unnormalised, summed from the most likely on
   upto.reserve(tokens.size());
   double total = 0;
   for (const std::int32_t token : tokens) {

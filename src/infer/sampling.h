@@ -1,4 +1,4 @@
-// Which token comes next: drawn from a language model's logits. Used by generate.cpp.
+// Chooses the next token from a language model's logits. Used by generate.cpp.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 namespace mlx::infer {
 
 struct Sampling {
-  double temperature = 1;  // 0: always the likeliest
-  std::int64_t top_k = 0;  // only so many of the likeliest (Fan et al. 2018); 0: all
-  double top_p = 1;        // only the likeliest that together have this probability (Holtzman et al. 2020)
+  double temperature = 1;  // 0: always the most likely token
+  std::int64_t top_k = 0;  // keep this many of the most likely tokens (Fan et al. 2018); 0: all
+  double top_p = 1;        // keep the most likely tokens that together have this probability (Holtzman et al. 2020)
   std::uint64_t seed = 1;
 };
 
-// Draws by the Philox number of (seed, sample, index): the `index`-th token of one of several samples. Equal logits are
-// ordered by token. Throws kCorrupt where a logit is NaN or none is finite, kUsage where `sampling` is out of range.
+// Draws with the Philox number of (seed, sample, index): the `index`-th token of one of several samples. Equal logits
+// are ordered by token. Throws kCorrupt if a logit is NaN or none is finite, kUsage if `sampling` is out of range.
 std::int32_t draw(std::span<const float> logits, const Sampling& sampling, std::uint64_t sample, std::uint64_t index);
 
 }  // namespace mlx::infer

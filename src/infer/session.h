@@ -1,6 +1,6 @@
 // Computes a model's outputs for batches of examples. Used by prediction, evaluation, calibration and serving.
 //
-// One thread uses a session at a time; sessions of one model share its weights and its pool.
+// A session is used by one thread at a time; sessions of one model share its weights and its pool.
 #pragma once
 
 #include <cstdint>
@@ -13,41 +13,41 @@
 namespace mlx::infer {
 
 struct SessionOptions {
-  std::int64_t max_batch = 64;          // examples that input() has room for
-  std::vector<graph::ValueId> observe;  // further values of the model's graph that value() gives
+  std::int64_t max_batch = 64;          // capacity of input(), in examples
+  std::vector<graph::ValueId> observe;  // other values of the model's graph that value() returns
 };
 
-// What the network gives, before softmax or units: values[rows][width], until the session's next run.
+// The network's output, before softmax or units: values[rows][width]. Valid until the session's next run.
 struct Logits {
   const float* values = nullptr;
-  std::int64_t rows = 0;  // examples; of text, tokens
+  std::int64_t rows = 0;  // examples; for text, tokens
   std::int64_t width = 0;
 };
 
 class Session {
  public:
-  // kUsage where max_batch is below 1. `model` outlives the session.
+  // Throws kUsage if max_batch is below 1. `model` must outlive the session.
   explicit Session(const Model& model, const SessionOptions& options = {});
 
   const Model& model() const { return model_; }
 
-  // Images and rows, one by one or many together: the caller writes `count` examples of signature().example floats into
-  // input(), normalised as in training (data::normalize, data::write_features), and runs them. The batch is filled up
-  // with zeros to the next power of two, at most max_batch, so that few sizes are planned.
+  // Images and rows, one or many: the caller writes `count` examples of signature().example floats into input(),
+  // normalised as in training (data::normalize, data::write_features), then runs them. The batch is padded with zeros
+  // to the next power of two, at most max_batch, so that few sizes are planned.
   float* input();
   Logits run(std::int64_t count);
   std::int64_t max_batch() const { return max_batch_; }
-  std::int64_t padded(std::int64_t count) const;  // the batch size that `count` examples are computed in
+  std::int64_t padded(std::int64_t count) const;  // the batch size that `count` examples are computed with
   void warm_up();                                 // plans every batch size
 
-  // The first `count` examples of a batch, of any kind of data and just as many: each size is planned when it first
-  // comes.
+  // The first `count` examples of a batch of any kind of data, without padding: each size is planned when it first
+  // occurs.
   Logits run(const data::BatchView& batch, std::int64_t count);
 
-  // Whatever the graph takes, fed by value of model().graph(). For models of kTensors.
+  // The graph's own inputs, fed by value of model().graph(). For models of kTensors.
   void run(const std::vector<graph::Feed>& feeds) { session_.run(feeds); }
 
-  // The bytes and shape of an output, or of a value that is observed, as the last run left it; until the next.
+  // The bytes and shape of an output, or of an observed value, after the last run; valid until the next run.
   ByteView value(graph::ValueId value) const { return session_.output(value); }
   kernels::Shape shape(graph::ValueId value) const { return session_.output_shape(value); }
 

@@ -1,4 +1,4 @@
-// The signature by the kind of input. The names of outputs are part of the server's interface and do not change.
+// The signature for each kind of input. The names of outputs are part of the server's interface and do not change.
 
 #include "infer/signature.h"
 
@@ -39,7 +39,7 @@ void add_outputs(Signature& signature) {
   }
 }
 
-// How many numbers the network gives for each example.
+// The number of outputs that the network computes for each example.
 std::int64_t width_of(const nn::Model& model) {
   const graph::Dims& dims = model.graph.value(model.graph.outputs.at(0)).dims;
   if (dims.size() != 2 || dims[1].symbolic()) {

@@ -1,5 +1,5 @@
-// What a model takes and what it answers, by the names and types of the Open Inference Protocol v2. Read off the model
-// alone; used by `mlx predict` and by serving.
+// A model's inputs and outputs, by the names and types of the Open Inference Protocol v2. Derived from the model alone;
+// used by `mlx predict` and by serving.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ enum class Takes : std::uint8_t {
   kImages,   // one tensor of pixels
   kRows,     // named columns, numbers and categories
   kText,     // a prompt, which the model continues
-  kTensors,  // the graph's own inputs, as they are
+  kTensors,  // the graph's own inputs
 };
 
 struct TensorSpec {
@@ -26,19 +26,19 @@ struct TensorSpec {
 
 struct Signature {
   Takes takes = Takes::kTensors;
-  // Of images and rows: what the outputs mean. Classes: "probabilities" FP32 [-1,C], "label" BYTES [-1], "class" INT64
-  // [-1]. Labels: "probabilities" FP32 [-1,L]. Numbers: one FP64 [-1] for each, with its name.
+  // For images and rows: the meaning of the outputs. Classes: "probabilities" FP32 [-1,C], "label" BYTES [-1], "class"
+  // INT64 [-1]. Labels: "probabilities" FP32 [-1,L]. Numbers: one FP64 [-1] for each, with its name.
   data::TargetKind gives = data::TargetKind::kClass;
   std::vector<TensorSpec> inputs, outputs;
-  std::vector<std::string> labels;  // of each class, label or number; a class without a label has its index
-  std::int64_t example = 0;         // floats that one image or row is to the network
-  std::int64_t context = 0;         // of text: the most tokens that the model sees
-  bool batches = false;             // several requests can be computed together: infer::Session fills up batches
+  std::vector<std::string> labels;  // the name of each class, label or number; a class without a label has its index
+  std::int64_t example = 0;         // the number of floats in one image or row
+  std::int64_t context = 0;         // for text: the most tokens that the model takes
+  bool batches = false;             // several requests can be computed together: infer::Session pads batches
 
-  std::int64_t width() const { return static_cast<std::int64_t>(labels.size()); }  // numbers for each example
+  std::int64_t width() const { return static_cast<std::int64_t>(labels.size()); }  // outputs for each example
 };
 
-// kCorrupt where the model's parts contradict one another, such as labels and classes.
+// Throws kCorrupt if the model's parts contradict each other, such as labels and classes.
 Signature signature_of(const nn::Model& model);
 
 }  // namespace mlx::infer

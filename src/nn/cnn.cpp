@@ -81,11 +81,11 @@ void read_norm_layer(TomlReader& layer, Network& network, Json& config) {
   add_norm(network, activation);
 }
 
-// What a layer is, is said by which of these keys it has. A convolution and a dense layer have a norm as well.
+// The key that is present tells the kind of layer. Convolutions and dense layers have a norm as well.
 struct LayerKind {
   const char* key;
   void (*read)(TomlReader& layer, Network& network, Json& config);
-  bool is_option = false;  // of the kinds before it, too
+  bool is_option = false;  // also an option of the kinds above
 };
 constexpr LayerKind kLayerKinds[] = {
     {"conv", read_conv},       {"pool", read_pool},   {"dropout", read_dropout},
@@ -117,7 +117,7 @@ void build_cnn(TomlReader& model, Network& network, Json& config) {
     for (const LayerKind& kind : kLayerKinds) {
       if (!layer.has(kind.key) || (found && kind.is_option)) continue;
       if (found)
-        layer.fail_at(kind.key, fmt::format("a layer is one thing: '{}' or '{}', not both", found->key, kind.key));
+        layer.fail_at(kind.key, fmt::format("a layer has one kind: '{}' or '{}', not both", found->key, kind.key));
       found = &kind;
     }
     if (!found) refuse_kind(layer);

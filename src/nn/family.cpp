@@ -1,5 +1,5 @@
-// The table of families, and what all of them share: name and family keys, which data they take, the classifier at the
-// end.
+// The table of families, and what all of them share: the keys name and family, the kinds of data they take, the
+// classifier at the end.
 
 #include "nn/family.h"
 
@@ -16,7 +16,8 @@ namespace {
 
 enum Takes : unsigned { kImages = 1, kFeatures = 2, kTokens = 4 };
 
-// Layers, to which build() adds the classifier, or a whole graph over tokens; neither where the graph is given.
+// A family builds layers, to which build() adds the classifier, or a whole graph over tokens. It has neither if the
+// graph is given.
 struct Family {
   const char* name;
   void (*layers)(TomlReader& model, Network& network, Json& config) = nullptr;
@@ -128,8 +129,8 @@ float read_rate(TomlReader& table, std::string_view key, double fallback, Json& 
 }
 
 Built build(TomlReader model, const InputSpec& input, const graph::Graph* given) {
-  (void)model.string("name", "");  // read by whoever names the artifact
-  (void)model.string("init", "");  // this and the next two: nn/finetune.h
+  (void)model.string("name", "");  // read by the code that names the artifact
+  (void)model.string("init", "");  // this and the next two are read by nn/finetune.h
   (void)model.strings("freeze", std::vector<std::string>{});
   (void)model.table("lora");
   const Family& family = read_family(model, input);

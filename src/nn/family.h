@@ -1,4 +1,4 @@
-// Model families: from the table [model] of a config to a forward graph with initialised weights. A family is one file
+// Model families: from the table [model] of a config to a forward graph and its initial weights. A family is one file
 // and one row in family.cpp.
 #pragma once
 
@@ -17,22 +17,22 @@ namespace mlx::nn {
 
 struct Built {
   std::string family;
-  std::string config;                 // canonical JSON, resolved: every default written out
-  graph::Graph graph;                 // forward; its one output is "logits"
-  std::int64_t context = 0;           // tokens: the longest sequence that it takes
-  std::vector<std::string> zeros{};   // parameters that start at zero instead of what initialize() gives
+  std::string config;                 // canonical JSON, resolved: with every default
+  graph::Graph graph;                 // forward; its only output is "logits"
+  std::int64_t context = 0;           // tokens: the longest sequence that the model takes
+  std::vector<std::string> zeros{};   // parameters that start at zero, whatever initialize() would give
   std::vector<std::string> frozen{};  // parameters that are not trained (nn/finetune.h)
   bool lora = false;                  // only adapters are trained, beside the base's weights (nn/finetune.h)
 };
 
-// What the data gives to the network, and how wide its answer is.
+// The network's input, which the data determines, and the size of its output.
 using InputKind = data::Form;
 struct InputSpec {
   InputKind kind = InputKind::kImages;
   std::int64_t height = 0, width = 0, channels = 0;  // images: input "images" f32[batch,H,W,C]
   std::int64_t features = 0;                         // features: input "features" f32[batch,F]
-  std::int64_t vocabulary = 0;  // tokens: input "ids" s32[batch,sequence], logits for each position
-  std::int64_t outputs = 0;     // of images and features: classes, labels or numbers
+  std::int64_t vocabulary = 0;                       // tokens: input "ids" s32[batch,sequence], logits at each position
+  std::int64_t outputs = 0;                          // images and features: number of classes, labels or numbers
 
   static InputSpec of(const data::Description& data);
   static InputSpec images(std::int64_t height, std::int64_t width, std::int64_t channels, std::int64_t outputs) {
@@ -44,18 +44,18 @@ struct InputSpec {
   static InputSpec tokens(std::int64_t vocabulary) { return {InputKind::kTokens, 0, 0, 0, 0, vocabulary, 0}; }
 };
 
-// Strict: unknown keys, wrong types, shapes that do not fit and a family that does not take such data are kUsage with
-// file and line. `given` is the graph of the model that the training starts from, null for none: the family "imported"
-// has no other.
+// Strict: throws kUsage with file and line for unknown keys, wrong types, shapes that do not fit, and a family that
+// does not take this kind of data. `given` is the graph of the model that training starts from, or null; the family
+// "imported" needs one.
 Built build(TomlReader model, const InputSpec& input, const graph::Graph* given = nullptr);
-bool takes(const std::string& family, InputKind input);  // false for a name that is none
-std::vector<std::string> family_names();  // in the order of the table; they stand in model.json and never change
+bool takes(const std::string& family, InputKind input);  // false for an unknown name
+std::vector<std::string> family_names();  // in the order of the table; stored in model.json, so they never change
 
-// Initial values for every parameter and state: Kaiming for layers before relu, Xavier otherwise; for families of
-// tokens N(0, 0.02²), divided by the root of how many there are where a layer's output is added to what passes it by.
-// Keyed by (seed, name), so that the order of layers does not matter.
+// Initial values for every parameter and state: Kaiming for layers before a relu, Xavier otherwise. Families over
+// tokens use N(0, 0.02²); layers whose output is added to a residual are divided by the square root of the number of
+// such layers. Keyed by (seed, name), so that the order of layers does not matter.
 graph::Tensors initialize(const graph::Graph& graph, const std::string& family, std::uint64_t seed);
-// The same, and zero where the family wants it.
+// The same, but zero for the parameters in `built.zeros`.
 graph::Tensors initialize(const Built& built, std::uint64_t seed);
 
 struct GptConfig {
@@ -63,7 +63,7 @@ struct GptConfig {
   float dropout = 0;
 };
 // ids s32[batch,sequence] → logits[batch,sequence,vocabulary]; pre-norm blocks, learned positions, tied head (GPT-2,
-// Radford et al. 2019). graph::to_decoding makes it decode with a cache.
+// Radford et al. 2019). graph::to_decoding turns it into a graph that decodes with a cache.
 graph::Graph build_gpt2(const GptConfig& config);
 
 struct LlamaConfig {
@@ -71,7 +71,7 @@ struct LlamaConfig {
   float dropout = 0;
   std::int64_t kv_heads = 0, hidden = 0;
   float theta = 10000;
-  bool tie = false;  // the final layer has the embedding's weights
+  bool tie = false;  // the final layer shares the embedding's weights
 };
 // The same with RMS norm, rotary positions, grouped queries and SwiGLU, without biases (LLaMA, Touvron et al. 2023).
 graph::Graph build_llama(const LlamaConfig& config);

@@ -1,4 +1,4 @@
-// What a model takes over from the one that it starts from.
+// What a model takes over from the model that it starts from.
 
 #include "nn/finetune.h"
 
@@ -18,7 +18,7 @@ using graph::Graph;
 using graph::Role;
 using graph::ValueId;
 
-// Every value stands at `line`, where the config names the base.
+// Every value gets the location `line`, where the config names the base.
 TomlNode toml_of(const Json& json, int line) {
   TomlNode node;
   node.line = line;
@@ -54,7 +54,7 @@ bool is_parameter(const Graph& graph, ValueId id) {
   return id != graph::kNone && graph.value(id).role == Role::kParameter;
 }
 
-// Whether the node reads parameters that start as weights: what comes from it depends on them.
+// True if the node reads parameters that are initialised as weights; its result depends on them.
 bool reads_weights(const Graph& graph, const graph::Node& node) {
   const auto start = graph::op_def(node.op).start;
   for (std::size_t i = 0; start && i < node.inputs.size(); ++i) {
@@ -65,8 +65,8 @@ bool reads_weights(const Graph& graph, const graph::Node& node) {
   return false;
 }
 
-// The nodes from the output back to the last layer of weights, without what stands beside them: a graph from outside
-// may add the bias behind the product.
+// The nodes from the output back to the last layer with weights, without side branches: an outside graph may add the
+// bias after the product.
 std::set<const graph::Node*> last_layer(const Graph& graph) {
   std::set<const graph::Node*> layer;
   ValueId id = graph.outputs.at(0);
@@ -126,7 +126,7 @@ TomlNode with_base_config(const TomlNode& model, const Model& base) {
   const TomlNode* const init = member(model, "init");
   const TomlNode whole = toml_of(parse_json(base.config, "the base's config"), init ? init->line : model.line);
   for (const TomlNode::Member& own : whole.members) {
-    // What the data decides is asked of the data, and what is trained is for each training to say.
+    // The data determines the vocabulary, and each training chooses what it trains.
     const bool of_this_training = own.first == "freeze" || own.first == "lora" || own.first == "vocabulary";
     if (!of_this_training && !member(model, own.first)) table.members.push_back(own);
   }

@@ -1,5 +1,5 @@
-// Fine-tuning: training that starts from the weights of another model ([model] init) and leaves some of them as they
-// are ([model] freeze), or all of them, with adapters beside them ([model] lora).
+// Fine-tuning: training that starts from the weights of another model ([model] init). It can freeze some of them
+// ([model] freeze), or all of them and train adapters beside them ([model] lora).
 #pragma once
 
 #include <cstdint>
@@ -13,36 +13,37 @@
 
 namespace mlx::nn {
 
-// The table [model] of a config that starts from `base`. Where it names no family, it is the base's table, with the
-// keys that it has itself in place of the base's.
+// The table [model] of a config that starts from `base`. If it names no family, it is the base's table with its own
+// keys overriding the base's.
 TomlNode with_base_config(const TomlNode& model, const Model& base);
 
 struct FinetuneStart {
   graph::Tensors tensors;          // of every parameter and state
-  std::vector<std::string> fresh;  // which of them the base did not give, by name
+  std::vector<std::string> fresh;  // names of tensors that the base did not provide
 };
-// Weights and running statistics by name: the base's where it has them, initialize()'s otherwise. Where `labels` are
-// not the base's labels, the layer that gives the logits is fresh. Throws kUsage that names all tensors that do not fit
-// with both shapes, and where nothing at all is the base's. Adapters are fresh, and are not named; with them all else
-// must be the base's. A base with adapters has them merged first (merged()).
+// Weights and running statistics by name: from the base if it has them, else from initialize(). If `labels` differ from
+// the base's labels, the layer that computes the logits is fresh. Throws kUsage, naming each tensor that does not fit
+// and both shapes, and also if nothing comes from the base. Adapters are fresh and not listed; everything else must
+// then come from the base. If the base has adapters they are merged first (merged()).
 FinetuneStart start_from(const Built& built, const std::vector<std::string>& labels, Model base, std::uint64_t seed);
 
-// Reads `freeze` from the table that `built` was built from: its frozen parameters, and the patterns in its config.
+// Reads `freeze` from the table that `built` was built from. Sets its frozen parameters, and the patterns in its
+// config.
 void read_freeze(TomlReader model, Built& built);
-// The parameters that one of the patterns names (`*` and `?`), in the graph's order. kUsage for a pattern that names
-// none, with what may have been meant, and where nothing is left to train.
+// The parameters that match one of the patterns (`*` and `?`), in the graph's order. Throws kUsage for a pattern that
+// matches nothing, with a suggestion, and if no parameter is left to train.
 std::vector<std::string> frozen_parameters(const graph::Graph& graph, const std::vector<std::string>& patterns);
-// The parameters among `names` that one of the patterns names, in order; kUsage as above, `what` they are
-// ("parameter").
+// The parameters among `names` that match one of the patterns, in order; throws kUsage as above. `what` names them in
+// errors ("parameter").
 std::vector<std::string> named_by(const std::vector<std::string>& patterns, const std::vector<std::string>& names,
                                   const char* what);
-// What a model's config says of them: by freeze, or all but the adapters by lora.
+// The frozen parameters according to a model's config: by freeze, or all but the adapters by lora.
 std::vector<std::string> frozen_parameters(const graph::Graph& graph, const Json& config);
 
-// Reads `lora` from the same table: low-rank adapters (graph/passes.h) in `built`, and the rest of it frozen.
+// Reads `lora` from the same table: adds low-rank adapters (graph/passes.h) to `built` and freezes the rest.
 void read_lora(TomlReader model, Built& built);
-// The model without adapters, with the weights that make up for them: its outputs differ by rounding only. As it is
-// where it has none.
+// The model with its adapters merged into its weights; the outputs differ only by rounding. A model without adapters is
+// returned unchanged.
 Model merged(Model model);
 bool has_adapters(const Model& model);
 

@@ -1,4 +1,4 @@
-// Patterns over the names of parameters, and what is not trained by them.
+// Patterns over the names of parameters, and the parameters that they freeze.
 
 #include <algorithm>
 

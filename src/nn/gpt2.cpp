@@ -1,6 +1,6 @@
-// family = "gpt2": layers = 12, width = 768, heads = 12, context = 1024, dropout = 0: the defaults.
+// family = "gpt2", with the defaults layers = 12, width = 768, heads = 12, context = 1024, dropout = 0.
 //
-// GPT-2 (Radford et al. 2019): pre-norm blocks, learned positions, the embedding table also as the final layer.
+// GPT-2 (Radford et al. 2019): pre-norm blocks, learned positions; the final layer shares the embedding's weights.
 
 #include "base/error.h"
 #include "base/json.h"
@@ -39,7 +39,7 @@ graph::Graph build_gpt2(const GptConfig& config) {
   if (config.vocabulary < 1 || config.context < 1 || config.width < 1 || config.layers < 1 || config.heads < 1 ||
       config.width % config.heads != 0) {
     fail(ErrorKind::kUsage,
-         "gpt2: vocabulary, context, width, layers and heads must be at least 1 and heads divide the width");
+         "gpt2: vocabulary, context, width, layers and heads must be at least 1, and heads must divide the width");
   }
   Transformer net(config.width, config.dropout);
   const ValueId ids = net.ids();

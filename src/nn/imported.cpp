@@ -16,7 +16,7 @@ using graph::Dims;
 using graph::Graph;
 using kernels::DType;
 
-// Sizes behind the batch, and between it and the outputs; of tokens the sequence, whatever symbol it has.
+// The sizes after the batch, and between the batch and the outputs; for tokens the sequence, whatever its symbol.
 struct Expected {
   const char* name;
   DType dtype;
@@ -46,7 +46,7 @@ std::string text_of(const Graph& graph, graph::ValueId id) {
   return fmt::format("'{}' {}{}", value.name, kernels::name_of(value.dtype), graph::to_text(graph, value.dims));
 }
 
-// Of this type and shape behind the batch, whatever symbol that has.
+// True if the value has this type, and this shape after the batch, whatever symbol that has.
 bool has(const graph::Value& value, DType dtype, const Dims& behind_batch) {
   return value.dtype == dtype && value.dims.size() == behind_batch.size() + 1 && value.dims[0].symbol() >= 0 &&
          std::equal(behind_batch.begin(), behind_batch.end(), value.dims.begin() + 1);
@@ -75,7 +75,7 @@ void check_fits(const Graph& graph, const InputSpec& input) {
   }
 }
 
-// What the model itself says that it takes.
+// The input that the model itself declares.
 InputSpec input_of(const Model& model) {
   if (model.graph.outputs.empty()) fail(ErrorKind::kUsage, "the graph has no output");
   const Dims& output = model.graph.value(model.graph.outputs[0]).dims;

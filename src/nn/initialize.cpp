@@ -1,7 +1,7 @@
-// Initial values of parameters and states. What a tensor is, is read off the operation that uses it.
+// Initial values of parameters and states. The operation that uses a tensor determines its kind.
 //
-// Normal numbers are Philox bits through Box-Muller (1958) with logarithm, sine and cosine of our own, in double
-// without fused multiply-adds: the same bits on every x86-64, whatever the C library.
+// Normal numbers are Philox bits through Box-Muller (1958), with our own logarithm, sine and cosine in double precision
+// and without fused multiply-adds: the same bits on every x86-64, whatever the C library.
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ using graph::Op;
 using graph::StartValue;
 using graph::ValueId;
 
-// ln of u in (0, 1]: u = m · 2^e with m around 1, ln m = 2 artanh((m - 1) / (m + 1)).
+// ln u for u in (0, 1]: u = m · 2^e with m around 1, ln m = 2 artanh((m - 1) / (m + 1)).
 double natural_log(double u) {
   constexpr double kLn2 = 0.693147180559945309417;
   int exponent = 0;
@@ -37,7 +37,7 @@ double natural_log(double u) {
 struct Turn {
   double cosine, sine;
 };
-// Of 2π·u, u in [0, 1): Taylor series in the first quadrant, then turned.
+// Sine and cosine of 2π·u, u in [0, 1): Taylor series in the first quadrant, then rotated.
 Turn turn(double u) {
   constexpr double kHalfPi = 1.57079632679489661923;
   const int quadrant = static_cast<int>(u * 4);
@@ -60,7 +60,7 @@ Turn turn(double u) {
   }
 }
 
-// N(0, deviation²) for every element, keyed by (seed, name).
+// Fills with N(0, deviation²), keyed by (seed, name).
 void fill_normal(std::span<float> out, double deviation, std::uint64_t seed, const std::string& name) {
   const Digest digest = Digest::of(name);
   std::uint64_t stream = 0;
@@ -76,7 +76,7 @@ void fill_normal(std::span<float> out, double deviation, std::uint64_t seed, con
   }
 }
 
-// The first node that reads `id`, and as which input.
+// The first node that reads `id`, and the index of that input.
 struct Use {
   const Node* node = nullptr;
   std::size_t input = 0;
@@ -90,7 +90,7 @@ Use first_use(const Graph& graph, ValueId id) {
   return {};
 }
 
-// Whether what `node` gives goes into a rectifier, at once or through norm, dropout and the sum of a residual block.
+// True if the node's output reaches a rectifier, directly or through norm, dropout and the sum of a residual block.
 bool before_rectifier(const Graph& graph, const Node* node) {
   while (node != nullptr) {
     if (node->attrs.activation != kernels::Activation::kNone) return true;
@@ -105,21 +105,21 @@ bool before_rectifier(const Graph& graph, const Node* node) {
   return false;
 }
 
-// Whether what `node` gives is added to what passes it by, at once or through dropout.
+// True if the node's output is added to a residual, directly or through dropout.
 bool is_residual(const Graph& graph, const Node& node) {
   const Node* next = first_use(graph, node.outputs[0]).node;
   if (next != nullptr && next->op == Op::kDropout) next = first_use(graph, next->outputs[0]).node;
   return node.op == Op::kLinear && next != nullptr && next->op == Op::kAdd;
 }
 
-// Whether what `node` gives goes into the scale of a low-rank adapter: its weights are the adapter's first matrix.
+// True if the node's output goes into the scale of a low-rank adapter: its weights are the adapter's first matrix.
 bool begins_adapter(const Graph& graph, const Node& node) {
   const Node* const next = first_use(graph, node.outputs[0]).node;
   return next != nullptr && next->op == Op::kScaledAdd;
 }
 
-// Radford et al. 2019: sums of n layers' outputs keep their size where each is smaller by the root of n. An adapter
-// begins with the variance that its authors' code gives it, whatever the width.
+// Radford et al. 2019: a sum of n layers' outputs keeps its size if each is divided by the square root of n. The first
+// matrix of an adapter has the variance of its authors' code, whatever the width.
 double language_deviation(const Graph& graph, const Use& use, const kernels::Shape& shape) {
   if (begins_adapter(graph, *use.node)) return 1 / std::sqrt(3 * static_cast<double>(shape.dims[1]));
   if (!is_residual(graph, *use.node)) return 0.02;
@@ -131,7 +131,7 @@ double language_deviation(const Graph& graph, const Use& use, const kernels::Sha
 double deviation_of(const Graph& graph, const Use& use, const StartValue& start, const kernels::Shape& shape,
                     const std::string& family) {
   if (family == "gpt2" || family == "llama") return language_deviation(graph, use, shape);
-  if (start.kind == StartValue::kTable) return 1;  // of tables elsewhere, as in PyTorch
+  if (start.kind == StartValue::kTable) return 1;  // as PyTorch does for tables in other families
   return before_rectifier(graph, use.node) ? std::sqrt(2 / start.fan_in)
                                            : std::sqrt(2 / (start.fan_in + start.fan_out));
 }
@@ -151,7 +151,7 @@ graph::Tensors initialize(const Graph& graph, const std::string& family, std::ui
     if (value.role != graph::Role::kParameter && value.role != graph::Role::kState) continue;
     bool symbolic = false;
     for (const graph::Dim& dim : value.dims) symbolic = symbolic || dim.symbolic();
-    if (symbolic) continue;  // a cache: the session makes it
+    if (symbolic) continue;  // a cache: the session creates it
     graph::Tensor& tensor = tensors[value.name];
     tensor.shape = graph::concrete(value, {});
     tensor.data.resize(tensor.shape.bytes());

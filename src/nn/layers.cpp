@@ -1,4 +1,4 @@
-// Appends layers to a network: shapes are checked here first, so that messages speak of layers and images.
+// Appends layers to a network. Shapes are checked here first, so that messages speak of layers and images.
 
 #include "nn/layers.h"
 
@@ -15,7 +15,7 @@ using graph::Op;
 using graph::ValueId;
 using kernels::Activation;
 
-constexpr std::int64_t kMostWeights = std::int64_t{1} << 31;  // of one layer
+constexpr std::int64_t kMostWeights = std::int64_t{1} << 31;  // in one layer
 
 void check_weights(std::initializer_list<std::int64_t> sizes) {
   std::int64_t count = 1;
@@ -33,7 +33,7 @@ void require_image(const Network& network, const char* what) {
   }
 }
 
-// What TensorFlow calls SAME: the output has ceil(size / stride).
+// TensorFlow's SAME padding: the output has size ceil(size / stride).
 void pad_same(Attrs& attrs, std::int64_t height, std::int64_t width) {
   const std::int64_t sizes[2] = {height, width};
   for (std::size_t axis = 0; axis < 2; ++axis) {
@@ -45,7 +45,7 @@ void pad_same(Attrs& attrs, std::int64_t height, std::int64_t width) {
   }
 }
 
-// Kernel, stride and padding over the network's images; a window that does not fit is refused.
+// Kernel, stride and padding over the network's images. Throws if the window does not fit.
 Attrs window(const Network& network, const char* what, std::int64_t kernel, std::int64_t stride, Padding padding) {
   const std::int64_t height = network.dims()[1].size, width = network.dims()[2].size;
   Attrs attrs;
@@ -75,8 +75,8 @@ void add_activation(Network& network, Activation activation, const std::string& 
   if (activation == Activation::kGelu) network.x = graph.add(Op::kGelu, {}, {network.x}, name + ".gelu")[0];
 }
 
-// The convolution or linear operation `op` with its weights, then norm and activation as nodes of their own (passes
-// fuse them).
+// Adds the convolution or linear operation `op` with its weights, then norm and activation as separate nodes; passes
+// fuse them.
 void add_weighted(Network& network, Op op, const Attrs& attrs, const graph::Dims& weight_dims, const std::string& name,
                   Norm norm, Activation activation) {
   graph::Graph& graph = network.graph;

@@ -1,8 +1,8 @@
-// family = "llama": layers = 12, width = 768, heads = 12, context = 1024, theta = 10000, dropout = 0, tie = false: the
-// defaults; and kv_heads, by default as many as heads, and hidden, by default 8/3 of the width, rounded up to 64.
+// family = "llama", with the defaults layers = 12, width = 768, heads = 12, context = 1024, theta = 10000, dropout = 0,
+// tie = false. kv_heads defaults to heads; hidden defaults to 8/3 of width, rounded up to a multiple of 64.
 //
-// LLaMA (Touvron et al. 2023): pre-norm blocks with RMS norm, rotary positions, grouped queries, SwiGLU, no biases; the
-// final layer has weights of its own unless tie says that it shares the embedding's.
+// LLaMA (Touvron et al. 2023): pre-norm blocks with RMS norm, rotary positions, grouped queries, SwiGLU, no biases. The
+// final layer has its own weights unless `tie` makes it share the embedding's.
 
 #include "base/error.h"
 #include "base/json.h"
@@ -71,7 +71,7 @@ LanguageGraph read_llama(TomlReader& model, std::int64_t vocabulary, Json& confi
   config["kv_heads"] = llama.kv_heads = model.integer("kv_heads", 1, keys.heads, keys.heads);
   if (keys.heads % llama.kv_heads != 0)
     model.fail_at("kv_heads", fmt::format("{} heads of keys do not divide the {} heads", llama.kv_heads, keys.heads));
-  // Two thirds of gpt2's four widths, so that the three matrices weigh as much as two; rounded up to 64.
+  // Two thirds of gpt2's four widths, so that three matrices have as many weights as two; rounded up to 64.
   const std::int64_t hidden = (8 * keys.width / 3 + 63) / 64 * 64;
   config["hidden"] = llama.hidden = model.integer("hidden", 1, std::int64_t{1} << 24, hidden);
   const double theta = model.number("theta", 1, 1e12, 10000);

@@ -1,5 +1,5 @@
-// lora = { rank = 8, alpha = 8, targets = ["*.attention.*"], dropout = 0.0 }: what of a transformer gets adapters, and
-// how they go into the weights again.
+// lora = { rank = 8, alpha = 8, targets = ["*.attention.*"], dropout = 0.0 }: which weights of a transformer get
+// adapters, and how adapters are merged into the weights.
 
 #include <algorithm>
 #include <utility>

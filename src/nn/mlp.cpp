@@ -1,5 +1,5 @@
-// family = "mlp", over images or features: hidden = [512, 512], and activation = "relu", norm = "none", dropout = 0
-// behind each hidden layer: the defaults.
+// family = "mlp", over images or features, with the defaults hidden = [512, 512], and activation = "relu", norm =
+// "none", dropout = 0 after each hidden layer.
 
 #include "base/json.h"
 #include "nn/families.h"

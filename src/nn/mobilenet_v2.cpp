@@ -2,8 +2,8 @@
 //
 //   width = 1.0, halvings = 5, stochastic_depth = 0.0, dropout = 0.2
 //
-// The network halves its images five times; with fewer `halvings` the first ones are left out, for small images (3 for
-// 32x32). Widths are multiplied by `width` and rounded to a multiple of 8, as the authors do.
+// The network halves its images five times. Fewer `halvings` leave out the first ones, for small images (3 for 32x32).
+// Widths are multiplied by `width` and rounded to a multiple of 8, as in the authors' code.
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@ struct Stage {
 constexpr Stage kStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
                              {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
 
-// The nearest multiple of 8 that loses no more than a tenth.
+// The nearest multiple of 8 that is not smaller by more than a tenth.
 std::int64_t rounded(double width) {
   const auto nearest = std::max<std::int64_t>(8, static_cast<std::int64_t>(width + 4) / 8 * 8);
   return static_cast<double>(nearest) < 0.9 * width ? nearest + 8 : nearest;
@@ -47,7 +47,7 @@ void add_norm_conv(Network& network, const std::string& name, std::int64_t filte
 struct InvertedResidual {
   std::string name;  // "block3"
   std::int64_t expansion = 1, width = 0, stride = 1;
-  float drop = 0;  // of stochastic depth
+  float drop = 0;  // rate of stochastic depth
 };
 
 void add_inverted_residual(Network& network, const InvertedResidual& block) {

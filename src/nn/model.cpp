@@ -1,5 +1,5 @@
-// Models as versions: two files in a manifest, three with a tokenizer, written the same way every time and read with
-// suspicion.
+// Models as versions: two files in a manifest, three with a tokenizer. Written the same way every time; nothing is
+// trusted when they are read.
 
 #include "nn/model.h"
 
@@ -16,19 +16,19 @@ namespace {
 
 constexpr std::uint64_t kLongestDescription = 64 << 20;
 
-// A file's bytes, and what keeps them alive: a mapping of the file, or memory.
+// A file's bytes, and their owner: a mapping of the file, or memory.
 struct Content {
   ByteView bytes;
   std::shared_ptr<const void> memory;
 };
 
-// The files of a model, wherever they stand.
+// Access to the files of a model, wherever they are.
 struct Files {
-  std::function<std::optional<Content>(const char* name, std::uint64_t most)> read;  // nullopt if there is none
+  std::function<std::optional<Content>(const char* name, std::uint64_t most)> read;  // nullopt if the file is missing
   std::function<std::string(const char* name)> place;                                // for messages
 };
 
-// All of a stored file, in memory that is taken once: a growing buffer would hold a large file twice.
+// Reads all of a stored file into memory that is allocated once; a growing buffer would hold a large file twice.
 Content read_whole(const store::BlobReader& reader) {
   const auto size = static_cast<std::size_t>(reader.size());
   const auto memory = std::make_shared_for_overwrite<std::uint8_t[]>(size);
@@ -37,7 +37,7 @@ Content read_whole(const store::BlobReader& reader) {
   return {{memory.get(), size}, memory};
 }
 
-// The longest file that the weights of `graph` can be in: a lying version does not make us take the memory it claims.
+// The largest possible file for the weights of `graph`. It bounds the memory that a false claim can make us allocate.
 std::uint64_t longest_weights(const graph::Graph& graph) {
   std::uint64_t bytes = kLongestDescription;  // the header
   const std::vector<std::int64_t> ones(graph.symbols.size(), 1);
@@ -90,7 +90,8 @@ Content read_needed(const Files& files, const char* name, std::uint64_t most) {
   return std::move(*content);
 }
 
-// Everything that outlives a step has its tensor, of the graph's dtype and shape, and there are no others.
+// Checks that every parameter, state and constant has a tensor of the graph's dtype and shape, and that there are no
+// other tensors.
 void check_tensors(const Model& model, const std::string& what) {
   std::size_t expected = 0;
   for (const graph::Value& value : model.graph.values) {
@@ -117,7 +118,7 @@ void check_tensors(const Model& model, const std::string& what) {
   }
 }
 
-// Where there is one; it has to fit the logits.
+// nullopt if there is none. It must fit the logits.
 std::shared_ptr<const data::Tokenizer> read_tokenizer(const Files& files, const graph::Graph& graph) {
   const std::optional<Content> text = files.read(kTokenizerFile, kLongestDescription);
   if (!text) return nullptr;

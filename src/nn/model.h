@@ -1,6 +1,6 @@
-// A model: its forward graph, its weights, and what is needed to use it. Stored as a version of model.json
-// (mlx-format-model(5)), weights.safetensors, and for language models tokenizer.json. Nothing in it depends on time,
-// run or place: the same training gives the same bytes.
+// A model: its forward graph, its weights, and what is needed to use it. A version stores it as model.json
+// (mlx-format-model(5)), weights.safetensors, and for language models tokenizer.json. Nothing in these files depends on
+// time, run or place: the same training gives the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ namespace mlx::nn {
 struct Model {
   std::string family;  // "cnn", "mlp", "mobilenet_v2", "resnet", "gpt2", "llama", "imported"
   std::string config;  // canonical JSON of [model]
-  graph::Graph graph;  // forward, trainable form; of a quantized model: its inference form
-  // Parameters, running statistics, constants: loaded once and shared by all who use the model. Null in a description.
+  graph::Graph graph;  // forward, trainable form; for a quantized model its inference form
+  // Parameters, running statistics, constants: loaded once and shared by all users of the model. Null in a description.
   std::shared_ptr<const graph::Weights> weights;
   data::Preprocessing preprocessing;  // with the tokenizer of a language model
   std::vector<std::string> labels;
@@ -32,14 +32,14 @@ struct Model {
   std::string numerics = "native";  // how it was trained: "native", "portable"
 };
 
-// Files of a version. Deterministic bytes.
+// The files of a version. Their bytes are deterministic.
 Json model_json(const Model& model);
-// `base` is the version that it was fine-tuned from: what is stored of the weights may be how they differ.
+// `base` is the version that the model was fine-tuned from; weights may be stored as differences from it.
 store::ManifestSummary store_model(store::Store& store, const Model& model, const std::optional<Digest>& base = {});
-Model load_model(const store::Store& store, const Digest& manifest);  // kCorrupt naming file and what is wrong
-// The same of a folder that holds a model's files, as `mlx checkout --to` writes them, and the digest of a version that
-// has these files. The weights are mapped: the file must not be changed in place while the model is in use (a new one
-// may be renamed over it). kNotFound if there is no model.json.
+Model load_model(const store::Store& store, const Digest& manifest);  // throws kCorrupt, naming file and fault
+// The same for a folder that holds a model's files, as `mlx checkout --to` writes them, and the digest that a version
+// with these files has. The weights are mapped: the file must not be changed in place while the model is in use
+// (renaming a new one over it is fine). Throws kNotFound if there is no model.json.
 struct FolderModel {
   Model model;
   Digest digest;
@@ -53,8 +53,8 @@ Json load_model_json(const store::Store& store, const Digest& manifest);
 
 // Tensors as a safetensors file and back.
 Bytes encode_tensors(const graph::Tensors& tensors);
-// The same file a piece at a time, without a copy of it: each call fills up to `count` bytes, 0 at the end. The tensors
-// are written in order of these names and outlive what is returned.
+// Writes the same file piece by piece, without a copy: each call fills up to `count` bytes, 0 at the end. The tensors
+// are written in the order of their names, and must outlive the result.
 using TensorRefs = std::map<std::string, graph::TensorView>;
 TensorRefs refs_to(const graph::Weights& weights);
 struct TensorStream {

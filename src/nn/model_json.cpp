@@ -1,5 +1,5 @@
-// Writes and reads model.json. Reading trusts nothing: the graph is validated by its own layer, and signature,
-// preprocessing and labels have to agree with it.
+// Writes and reads model.json. Nothing that is read is trusted: the graph's layer validates the graph, and signature,
+// preprocessing and labels must agree with it.
 
 #include "nn/model_json.h"
 
@@ -57,7 +57,7 @@ Json preprocessing_to_json(const data::Preprocessing& preprocessing) {
 std::vector<float> floats_from_json(const Json& object, const char* key, std::size_t count, const std::string& what) {
   const Json& array = json_array(object, key, what);
   if (array.size() != count)
-    fail(ErrorKind::kCorrupt, "{}: '{}': expected {} numbers, one a channel, got {}", what, key, count, array.size());
+    fail(ErrorKind::kCorrupt, "{}: '{}': expected {} numbers, one per channel, got {}", what, key, count, array.size());
   std::vector<float> out;
   for (const Json& item : array) {
     constexpr double kLargest = std::numeric_limits<float>::max();
@@ -184,7 +184,7 @@ Json model_json(const Model& model) {
   out["labels"] = model.labels;
   out["data"] = model.data.empty() ? Json::object() : parse_json(model.data, "the model's data");
   out["precision"] = model.precision;
-  if (model.numerics != "native") out["numerics"] = model.numerics;  // models of before have no such field
+  if (model.numerics != "native") out["numerics"] = model.numerics;  // older models lack the field
   return out;
 }
 

@@ -9,11 +9,12 @@ inline constexpr const char* kModelFile = "model.json";
 inline constexpr const char* kWeightsFile = "weights.safetensors";
 inline constexpr const char* kTokenizerFile = "tokenizer.json";
 
-// Everything but the tensors. Whatever `json` holds: a whole, consistent model or kCorrupt naming `what` and the key.
+// Everything but the tensors. Returns a complete, consistent model whatever `json` holds, or throws kCorrupt naming
+// `what` and the key.
 Model model_from_json(const Json& json, const std::string& what);
-// The Open Inference Protocol's name of a tensor's type: "FP32", "INT64".
+// The name of a tensor's type in the Open Inference Protocol: "FP32", "INT64".
 const char* datatype_name(graph::DType dtype);
-// Format and version only; kCorrupt where this mlx cannot read it.
+// Checks only format and version; throws kCorrupt if this mlx cannot read them.
 void check_model_format(const Json& json, const std::string& what);
 
 }  // namespace mlx::nn

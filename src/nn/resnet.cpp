@@ -2,10 +2,10 @@
 //
 //   depth = 20, stem = "cifar", width = 1.0, stochastic_depth = 0.0, dropout = 0.0, zero_init_residual = false
 //
-// Depths 20, 32, 44 and 56 are those of section 4.2, for small images: three stages of basic blocks, 16, 32 and 64
-// wide. 18, 34 (basic blocks), 50, 101 and 152 (bottlenecks, with the stride in the 3x3 convolution) are those of table
-// 1: four stages from 64 on. A shortcut is the identity, or where a block changes the shape a 1x1 convolution with
-// batch norm (option B). The last gamma of each block may start at zero (Goyal et al. 2017).
+// Depths 20, 32, 44 and 56 are those of section 4.2, for small images: three stages of basic blocks with widths 16, 32
+// and 64. Depths 18, 34 (basic blocks), 50, 101 and 152 (bottlenecks, with the stride in the 3x3 convolution) are those
+// of table 1: four stages, starting at width 64. A shortcut is the identity, or a 1x1 convolution with batch norm if
+// the block changes the shape (option B). The last gamma of each block can start at zero (Goyal et al. 2017).
 
 #include <array>
 #include <cmath>
@@ -22,7 +22,7 @@ struct Variant {
   std::int64_t depth;
   const char* stem;
   bool bottleneck;
-  std::int64_t width;  // of the first stage; each stage doubles it
+  std::int64_t width;  // of the first stage; each further stage doubles it
   std::array<int, 4> blocks;
 };
 constexpr Variant kVariants[] = {
@@ -37,7 +37,7 @@ struct ResidualBlock {
   std::string name;  // "stage1.block2"
   std::int64_t width = 0, stride = 1;
   bool bottleneck = false, zero_init = false;
-  float drop = 0;  // of stochastic depth
+  float drop = 0;  // rate of stochastic depth
 };
 
 const Variant& read_depth(TomlReader& model, Json& config) {

@@ -1,4 +1,4 @@
-// Tensors as a safetensors file and back: what encode_tensors and decode_tensors in nn/model.h promise.
+// Tensors to and from a safetensors file: implements encode_tensors and decode_tensors of nn/model.h.
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,4 @@
-// What graphs of language models are made of; gpt2.cpp and llama.cpp put their blocks together from it. Used by those
-// two only.
+// Building blocks for graphs of language models. Used by gpt2.cpp and llama.cpp only.
 #pragma once
 
 #include <string>
@@ -29,9 +28,9 @@ struct TransformerKeys {
   std::int64_t layers = 12, width = 768, heads = 12, context = 1024;
   double dropout = 0;
 };
-// kUsage at the key where heads do not divide the width.
+// Throws kUsage at the key if `heads` does not divide `width`.
 TransformerKeys read_transformer(TomlReader& model, Json& config);
-// kUsage at `key` where a matrix of so many rows and columns is beyond what a model may have.
+// Throws kUsage at `key` if a matrix of this size exceeds the limits for a model.
 void check_matrix(const TomlReader& model, std::string_view key, std::int64_t rows, std::int64_t columns);
 
 }  // namespace mlx::nn

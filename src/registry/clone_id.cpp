@@ -46,7 +46,7 @@ std::string clone_id_problem(const std::string& mlx_folder) {
     if (path_exists(path)) (void)read_clone_id(path);
     return {};
   } catch (const Error& error) {
-    if (error.kind != ErrorKind::kCorrupt) return {};  // another user's, which is not for everybody to read
+    if (error.kind != ErrorKind::kCorrupt) return {};  // another user's file, which not everybody may read
     return error.message;
   }
 }

@@ -1,4 +1,4 @@
-// flock(2) on a file of each run.
+// One flock(2) for each run's file.
 #include "registry/live_runs.h"
 
 #include <fcntl.h>
@@ -14,11 +14,11 @@
 namespace mlx::registry {
 namespace {
 
-// killed() holds the lock too, for a moment.
+// killed() also takes the lock, for a moment.
 constexpr int kLockTries = 50;
 constexpr std::chrono::milliseconds kLockPause{2};
 
-enum class Lock { kTaken, kHeldElsewhere, kNone };  // none: this file system has no locks
+enum class Lock { kTaken, kHeldElsewhere, kNone };  // kNone: this file system has no locks
 
 Lock try_lock(const Fd& file, int how) {
   while (::flock(file.get(), how | LOCK_NB) != 0) {
@@ -60,7 +60,7 @@ bool LiveRuns::killed(const std::string& run) const {
     return try_lock(open_file(path, O_RDONLY), LOCK_SH) == Lock::kTaken;
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kNotFound) throw;
-    return false;  // it has ended since
+    return false;  // the run has ended meanwhile
   }
 }
 

@@ -1,6 +1,6 @@
-// Which runs are being worked in. Whoever works in one holds a lock on .mlx/runs/ID, which the kernel lets go of when
-// the process ends, however it ends: so a run that was killed is told from one that goes on, and no two processes work
-// in the same one. A run of another clone has no such file here.
+// Which runs a process is working on. It holds a lock on .mlx/runs/ID, and the kernel releases that lock when the
+// process ends, however it ends. This tells a killed run from one that is still running, and keeps two processes out of
+// one run. Runs of other clones have no file here.
 #pragma once
 
 #include <map>
@@ -11,13 +11,13 @@
 
 namespace mlx::registry {
 
-// Of one thread.
+// Not thread-safe.
 class LiveRuns {
  public:
   LiveRuns(std::string folder, store::Disk& disk) : folder_(std::move(folder)), disk_(disk) {}
-  void hold(const std::string& run);          // kConflict where another process works in it
-  void let_go(const std::string& run);        // it has ended; fine where it was not held
-  bool killed(const std::string& run) const;  // whether somebody worked in it, is gone, and did not end it
+  void hold(const std::string& run);          // throws kConflict if another process works on it
+  void let_go(const std::string& run);        // the run has ended; no error if it was not held
+  bool killed(const std::string& run) const;  // true if its process is gone and did not end it
 
  private:
   std::string path_of(const std::string& run) const;

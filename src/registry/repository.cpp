@@ -1,9 +1,9 @@
-// Finding, making and opening a repository, and the two ways in which operations enter it: recorded here, merged from
+// Finds, makes and opens a repository. Operations enter it in two ways: they are recorded here, or merged from
 // elsewhere.
 //
 // An operation is applied, then appended to the journal (synced), then committed, all under the database's write lock.
-// What can not be applied is therefore never journaled; what was journaled and not committed (a crash) is applied by
-// the next opening.
+// So an operation that cannot be applied is never journaled. One that was journaled but not committed (a crash) is
+// applied by the next opening.
 #include "registry/repository.h"
 
 #include <unistd.h>
@@ -34,7 +34,7 @@ namespace mlx::registry {
 namespace {
 
 constexpr const char* kFolder = ".mlx";
-constexpr const char* kIntroduction = "actor.describe";  // what says who an actor is
+constexpr const char* kIntroduction = "actor.describe";  // the operation that names an actor
 
 bool has_pointer_files(const std::string& folder) {
   if (!is_folder(folder) || ::access(folder.c_str(), R_OK) != 0) return false;
@@ -44,7 +44,7 @@ bool has_pointer_files(const std::string& folder) {
   return false;
 }
 
-// A fresh `git clone` of a project that uses mlx: mlx.toml, or pointers here or one folder down.
+// A fresh `git clone` of a project that uses mlx has mlx.toml, or pointers here or one folder down.
 bool looks_like_clone(const std::string& folder) {
   if (path_exists(join_path(folder, "mlx.toml")) || has_pointer_files(folder)) return true;
   for (const char* inside : {"data", "models"}) {
@@ -53,7 +53,7 @@ bool looks_like_clone(const std::string& folder) {
   return false;
 }
 
-// `folder` and every one above it, until `matches`; "" where none does.
+// The first of `folder` and the folders above it that matches; "" if none does.
 template <typename Matches>
 std::string first_upwards(std::string folder, const Matches& matches) {
   for (;; folder = parent_path(folder)) {
@@ -71,7 +71,7 @@ std::string require_root(const std::string& start) {
                             : "this is a clone of one: run `mlx pull` to fetch what its pointers name");
 }
 
-// `operations` itself where none of them is recorded, as mostly; else a copy of those that are not.
+// Returns `operations` itself if none of them is recorded, the usual case; else a copy without the recorded ones.
 OperationStage& unrecorded_of(store::Database& db, OperationStage& operations, std::optional<OperationStage>& copy) {
   bool any = false;
   operations.visit_ids([&](const Digest& id) { any = any || is_recorded(db, id); });
@@ -84,7 +84,7 @@ OperationStage& unrecorded_of(store::Database& db, OperationStage& operations, s
   return *copy;
 }
 
-// Migrations, and what a crash has left in the journal.
+// Applies migrations, and what a crash has left in the journal.
 void bring_up_to_date(store::Database& db, Repository& repository) {
   db.migrate(kMigrations);
   if (!is_outdated(db) && !journal_differs(db, journal_path(repository.mlx_folder()))) return;
@@ -98,7 +98,7 @@ void bring_up_to_date(store::Database& db, Repository& repository) {
   db.writable() ? take_in() : db.change_privately(take_in);
 }
 
-// A disk may have room for opening the database and none for bringing it up to date. With `obstacle` it is only read.
+// A full disk may have room to open the database but none to update it. With `obstacle` the database is only read.
 std::unique_ptr<store::Database> open_database(Repository& repository, std::optional<Error> obstacle) {
   const std::string path = join_path(repository.mlx_folder(), "meta.db");
   try {
@@ -121,7 +121,7 @@ std::unique_ptr<store::Database> open_database(Repository& repository, std::opti
 struct Repository::State {
   std::string root, folder;
   std::optional<Error> stranger;          // why nothing is written
-  std::unique_ptr<store::Disk> refusing;  // then the disk in use
+  std::unique_ptr<store::Disk> refusing;  // the disk in use then
   store::Disk& disk;
   Pool& pool;
   Environment environment;
@@ -137,7 +137,7 @@ struct Repository::State {
   std::optional<Signer> signer;
   std::string clock_doubt;
   std::optional<std::set<std::string>> own_actors;
-  bool is_introduced = false;  // whoever signs is known by what the settings say, or said nothing
+  bool is_introduced = false;  // the signer's name is recorded, or the settings have none
 
   const std::string& find_clone_id();
 };
@@ -234,7 +234,7 @@ LiveRuns& Repository::live_runs() {
 
 store::StatCache& Repository::stat_cache() {
   if (!state_->stat_cache)
-    // What a stranger has noted of files is not believed.
+    // A stat cache that a stranger wrote is not trusted.
     state_->stat_cache =
         std::make_unique<store::StatCache>(state_->stranger ? ":memory:" : join_path(state_->folder, "cache.db"));
   return *state_->stat_cache;
@@ -246,9 +246,9 @@ store::Database& Repository::db() {
   try {
     state_->hooks.destroy_erased(*this);
   } catch (const Error& error) {
-    // The store refuses what was erased already; its keys are shredded by the first who can write.
+    // The store refuses erased content already; the first process that can write shreds its keys.
     if (error.kind != ErrorKind::kIo) throw;
-    log("keys that were erased stay: {}", error.message);
+    log("erased keys could not be destroyed yet: {}", error.message);
   }
   return *state_->db;
 }
@@ -287,8 +287,8 @@ const Signer& Repository::signer() {
   return *state_->signer;
 }
 
-// Whoever has no key that can be used, or may not read the clone's id, has recorded nothing: what is asked is only
-// which operations are theirs. record() says what is wrong.
+// A person without a usable key, or who may not read the clone's id, has recorded nothing, so "" is the right answer.
+// record() reports the error.
 std::string Repository::actor() {
   try {
     const std::optional<Signer>& known = find_signer();
@@ -299,8 +299,8 @@ std::string Repository::actor() {
   }
 }
 
-// The id of an actor says of which clone it is: it is made of the clone's id and the signer's key. Before operations
-// were signed it was the clone's id.
+// An actor's id is made of the clone's id and the signer's key, so it tells the clone. Before operations were signed,
+// it was the clone's id.
 const std::set<std::string>& Repository::own_actors() {
   if (state_->own_actors) return *state_->own_actors;
   std::set<std::string> own;
@@ -337,7 +337,7 @@ const std::string& Repository::clock_doubt() const {
   return state_->clock_doubt;
 }
 
-// Under the write lock, behind all that is recorded.
+// Call under the write lock. Appends after everything that is recorded.
 Operation Repository::append(const std::string& kind, const Json& body) {
   const Signer& own = signer();
   const std::int64_t now = recordable_time(unix_micros());
@@ -351,7 +351,7 @@ Operation Repository::append(const std::string& kind, const Json& body) {
   operation.body = canonical(body);
   require_may_sign(
       kinds(), root(), [&] { return &own; },
-      operation);  // what others would refuse is refused here, before it is part of the history
+      operation);  // operations that others would refuse are refused before they are part of the history
   operation.signer = own.public_key;
   operation.signature = own.sign(kOperationPurpose, signed_bytes(operation));
   const Bytes bytes = encode(operation);
@@ -389,7 +389,7 @@ std::optional<Operation> Repository::record_with(const std::string& kind, const 
   catch_up(database, store(), kinds(), state_->disk, state_->folder);
   Json body = Json::object();
   if (!make(body)) return std::nullopt;
-  if (kinds().at(kind).content.has(Role::kTakenBack)) store().reload();  // all others are applied again
+  if (kinds().at(kind).content.has(Role::kTakenBack)) store().reload();  // an undo applies all others again
   if (name) append(kIntroduction, *name);
   const Operation operation = append(kind, body);
   note_journal_size(database, journal_path(state_->folder));
@@ -420,13 +420,13 @@ void Repository::merge(OperationStage& operations) {
   store::Database& database = db();
   const std::string path = journal_path(state_->folder);
   store::Transaction transaction(database);
-  store().reload();  // what is applied again reads what others have sealed since it was opened
+  store().reload();  // operations applied again read blobs that others have sealed since
   catch_up(database, store(), kinds(), state_->disk, state_->folder);
   std::optional<OperationStage> copy, found;
   OperationStage& arriving = unrecorded_of(database, operations, copy);
   if (arriving.empty()) return;
   if (is_history_lost(database)) {
-    // What was pushed and lost here comes back, and with it what stands in packs and needs it.
+    // What was pushed and then lost here comes back, and with it the operations in packs that need it.
     found.emplace();
     arriving.visit([&](const Operation& operation) { found->add(operation); });
     for (const Operation& operation : unrecorded_in_packs(database, store(), arriving)) found->add(operation);
@@ -449,7 +449,7 @@ std::vector<Digest> Repository::heads() {
   return select_heads(db());
 }
 
-// Afterwards the store sees what they name, also where another process has made it since the store was opened.
+// Afterwards the store sees the objects that they name, even if another process stored them after the store was opened.
 std::vector<Operation> Repository::operations() {
   std::vector<Operation> operations = select_operations(db());
   if (state_->store) state_->store->reload();

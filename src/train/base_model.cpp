@@ -1,4 +1,4 @@
-// Reads the base of a fine-tuning out of the repository.
+// Reads the base of a fine-tuning from the repository.
 
 #include "train/base_model.h"
 

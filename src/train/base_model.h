@@ -1,4 +1,4 @@
-// The version that a training starts from ([model] init): an input of its run. Used by trainer.cpp.
+// The version that a training starts from ([model] init), an input of its run. Used by trainer.cpp.
 #pragma once
 
 #include <optional>
@@ -16,9 +16,9 @@ struct Base {
   nn::Model model;  // without its tensors
 };
 
-// None where the config names none.
+// nullopt if the config names none.
 std::optional<Base> read_base(registry::Repository& repository, const TrainConfig& config);
-// nn::start_from with the base's tensors; what does not fit is an error at `init`.
+// nn::start_from with the base's tensors. What does not fit is an error at `init`.
 nn::FinetuneStart read_start(registry::Repository& repository, const TrainConfig& config, const nn::Built& built,
                              const std::vector<std::string>& labels, const Base& base);
 

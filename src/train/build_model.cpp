@@ -1,4 +1,4 @@
-// Config and data to a graph: checks that they fit, then asks the model's family.
+// Builds a graph from config and data: checks that they fit, then asks the model's family.
 #include "train/build_model.h"
 
 #include "base/error.h"
@@ -7,7 +7,7 @@
 namespace mlx::train {
 namespace {
 
-// Refuses keys of [data] that are for another kind of data than there is.
+// Refuses keys of [data] for another kind of data.
 void check_config(const TrainConfig& config, const data::Description& data) {
   (void)loss_spec(config, data.targets);
   for (const data::Kind* kind : data::kinds()) {

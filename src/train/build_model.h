@@ -1,4 +1,4 @@
-// The model that a config asks for, once the data's shape is known.
+// Builds the model that a config asks for, once the data's shape is known.
 #pragma once
 
 #include "base/toml.h"
@@ -7,9 +7,9 @@
 
 namespace mlx::train {
 
-// The config's table [model], completed by what the model that it starts from (null: none) says.
+// The config's table [model], completed from the model that it starts from (null: none).
 TomlReader model_table(const TrainConfig& config, const nn::Model* base);
-// `data`: of the train split. kUsage where config and data do not fit.
+// `data`: that of the train split. Throws kUsage if config and data do not fit.
 nn::Built build_model(const TrainConfig& config, const data::Description& data, const nn::Model* base);
 
 }  // namespace mlx::train

@@ -10,7 +10,7 @@ namespace mlx::train {
 namespace {
 
 constexpr const char* kFormat = "mlx.checkpoint/1";
-constexpr std::string_view kBest = "best/";  // before the names of the best model's tensors
+constexpr std::string_view kBest = "best/";  // prefix for the names of the best model's tensors
 
 Bytes read_file_of(const store::Store& store, const Digest& manifest, const std::string& path) {
   const std::optional<store::Entry> entry = store.find(manifest, path);

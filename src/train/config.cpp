@@ -1,4 +1,4 @@
-// Reads train.toml; every bound and default of a training stands here.
+// Reads train.toml. Every bound and default of a training is here.
 #include "train/config.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ void read_data(TomlReader table, TrainConfig& config) {
   table.finish();
 }
 
-// `kind`: of the data, or what it is guessed to be.
+// `kind`: that of the data, or a guess.
 void read_train(TomlReader table, TrainConfig& config, const data::Kind& kind) {
   config.guessed = &kind;
   config.epochs = table.integer("epochs", 1, 1000000);
@@ -75,7 +75,7 @@ void read_train(TomlReader table, TrainConfig& config, const data::Kind& kind) {
   table.finish();
 }
 
-// A model's name becomes a file name and stands in URLs and references.
+// A model's name becomes a file name, and occurs in URLs and references.
 void check_name(const TomlReader& model, const std::string& name) {
   for (char c : name) {
     const bool fits =
@@ -136,7 +136,7 @@ void settle(TrainConfig& config, const data::Kind& kind, std::int64_t examples) 
   if (&kind != config.guessed && !config.optimizer_given) {
     TrainConfig again = config;
     read_train(TomlReader(*config.train, config.file, "[train]"), again, kind);
-    again.precision = config.precision;  // these may be the command line's
+    again.precision = config.precision;  // these may come from the command line
     again.precision_place = config.precision_place;
     again.portable = config.portable;
     config = std::move(again);

@@ -1,4 +1,4 @@
-// The last step again, node by node, or all of them since the last checkpoint.
+// Repeats the last step node by node, or all steps since the last checkpoint.
 #include "train/diverged.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Finds where the numbers of a training stopped being finite. Used by the training loop.
+// Finds where a training's numbers stopped being finite. Used by the training loop.
 #pragma once
 
 #include <functional>
@@ -11,19 +11,19 @@
 
 namespace mlx::train {
 
-// Where the first number came from that was not finite.
+// The origin of the first number that was not finite.
 struct Origin {
   std::int64_t step = 0;  // counted from 1
   graph::NotFinite what;
 };
 
-// The batch of step `step`, counted from 0; valid until the next call.
+// The batch of a step, counted from 0; valid until the next call.
 using BatchOf = std::function<const data::BatchView&(std::int64_t step)>;
 using RateOf = std::function<double(std::int64_t step)>;
 
-// Runs step `step` again, node by node. Where it ran to its end (`done`, or on a GPU) it has overwritten what it began
-// with: then trains again up to it from `good`, a state in which all is finite; the same steps give the same bits.
-// nullopt where nothing is found.
+// Runs step `step` again, node by node. If it ran to its end (`done`, or on a GPU) it has overwritten its initial
+// state. Then training is repeated up to it from `good`, a state in which everything is finite; the same steps give the
+// same bits. nullopt if nothing is found.
 std::optional<Origin> find_origin(TrainingStep& training, const CheckpointState& good, std::int64_t step, bool done,
                                   const BatchOf& batch_of, const RateOf& rate_of, Progress& progress);
 

@@ -1,4 +1,4 @@
-// A model over a split in even batches; its outputs are counted by the kind of target (tally.h).
+// Runs a model over a split in even batches; a tally for the kind of target (tally.h) collects its outputs.
 
 #include "train/evaluate.h"
 
@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kBatch = 256;
 constexpr std::int64_t kMostOutputs = std::int64_t{1} << 22;  // of a batch
 
-// The largest batch up to `most` that cuts the split into pieces of one size, or nearly so.
+// The largest batch up to `most` that cuts the split into pieces of equal size, or nearly so.
 std::int64_t even_batch(std::int64_t count, std::int64_t most) {
   const std::int64_t pieces = (count + most - 1) / most;
   return (count + pieces - 1) / pieces;
@@ -63,7 +63,7 @@ class Evaluator {
   }
 
  private:
-  // Every size of batch that will come is planned, and caches are warm, before the clock starts.
+  // Plans every size of batch that will occur, and warms caches, before the clock starts.
   void warm_up() {
     source_->start(0);
     const data::BatchView* batch = source_->next();

@@ -1,5 +1,5 @@
-// Evaluation of a model on a split: loss, what fits the kind of target (metrics.h), speed; of classes also the
-// confusion matrix, of classes and labels precision and recall of each.
+// Evaluation of a model on a split: loss, the metrics that suit the kind of target (metrics.h), and speed. For classes
+// also the confusion matrix; for classes and labels precision and recall of each.
 #pragma once
 
 #include <cstdint>
@@ -24,34 +24,34 @@ struct Evaluation {
   Digest data;
   std::string unit = "images";  // what is counted (data::Kind)
   data::TargetKind targets = data::TargetKind::kClass;
-  // Examples; of several labels, decisions; of text, tokens that were predicted. How many of them were right, except of
-  // numbers.
+  // `count`: examples; for several labels, decisions; for text, predicted tokens. `correct`: how many of them were
+  // right; not for numbers.
   std::int64_t count = 0, correct = 0;
-  double loss = 0;                  // mean cross-entropy in nats; of numbers, squared error in units of their std
+  double loss = 0;                  // mean cross-entropy in nats; for numbers, squared error in units of their std
   std::vector<std::string> labels;  // of the outputs
   std::vector<std::vector<std::int64_t>> confusion;     // [truth][predicted]; of up to 1,024 classes
   std::vector<ClassMetrics> classes;                    // of classes and labels
   std::vector<NumberMetrics> numbers;                   // of numbers
   std::vector<std::pair<std::string, double>> metrics;  // "accuracy", "rmse" …; only what is defined
-  double per_second = 0;                                // images, rows or tokens; without the first, warm-up batch
+  double per_second = 0;  // images, rows or tokens; without the first batch, which warms up
 
   double accuracy() const { return count ? static_cast<double>(correct) / static_cast<double>(count) : 0; }
   bool has_accuracy() const { return targets != data::TargetKind::kNumbers; }
-  void metric(const char* name, double value);  // left out where it is not finite
+  void metric(const char* name, double value);  // omitted if it is not finite
 };
 
-const char* main_metric(const Evaluation& evaluation);  // by which it is judged: "accuracy", "r2", "bits_per_byte"
-// Of one class by the confusion matrix, or as measured.
+const char* main_metric(const Evaluation& evaluation);  // the metric that judges it: "accuracy", "r2", "bits_per_byte"
+// For one class, from the confusion matrix or as measured.
 ClassMetrics class_metrics(const Evaluation& evaluation, std::size_t index);
 
 // How many examples evaluate() takes at once; `context` is the length of a window of text.
 std::int64_t evaluation_batch(const data::Description& about, std::int64_t context);
 Evaluation evaluate(const nn::Model& model, const data::Dataset& dataset, kernels::Backend backend, Pool& pool,
                     Progress& progress);
-// On a split of a stored dataset; kUsage where that holds what the model does not take.
+// On a split of a stored dataset. Throws kUsage if the model does not take what it holds.
 Evaluation evaluate_on(const store::Store& store, const Digest& dataset, const std::string& split,
                        const nn::Model& model, kernels::Backend backend, Pool& pool, Progress& progress);
-// On a split of a folder of files, which is stored for it in a temporary folder.
+// On a split of a folder of files, which is stored in a temporary folder.
 Evaluation evaluate_on_folder(const std::string& folder, const std::string& split, const nn::Model& model,
                               kernels::Backend backend, store::Disk& disk, Pool& pool, Progress& progress);
 Json to_json(const Evaluation& evaluation);

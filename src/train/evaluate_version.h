@@ -10,7 +10,7 @@ namespace mlx::train {
 
 struct EvaluateOutcome {
   bool unchanged = false;
-  bool recorded = true;  // false where the repository could not be written, which the progress was told
+  bool recorded = true;  // false if the repository could not be written, which was reported to `progress`
   Evaluation evaluation;
   registry::Version model;
 };

@@ -1,4 +1,4 @@
-// Evaluations as JSON: what `mlx eval --json` prints, what a run's summary holds and what is attached to a version.
+// Evaluations as JSON: the output of `mlx eval --json`, a run's summary, and the attachment to a version.
 
 #include <cmath>
 
@@ -79,7 +79,7 @@ double number_or_nan(const Json& json, const char* key) {
   return json.contains(key) && json[key].is_null() ? std::nan("") : json_number(json, key, kWhat);
 }
 
-// What evaluations before there were other kinds of data and targets do not have.
+// Fields that are missing in evaluations from before there were other kinds of data and targets.
 void read_kinds(const Json& json, Evaluation& out) {
   if (json.contains("unit")) out.unit = known_unit(json_string(json, "unit", kWhat));
   if (json.contains("target")) out.targets = target_named(json_string(json, "target", kWhat));

@@ -1,4 +1,4 @@
-// Compares what two runs were told.
+// Compares the parameters of two runs.
 #include "train/goes_on.h"
 
 #include <fmt/ranges.h>
@@ -12,12 +12,12 @@
 namespace mlx::train {
 namespace {
 
-// Keys of [train] that change neither the state's form nor the order of the examples. checkpoint_every stands in old
-// records only.
+// Keys of [train] that change neither the form of the state nor the order of the examples. checkpoint_every occurs in
+// old records only.
 constexpr std::array kFree = {"epochs", "learning_rate", "schedule",        "warmup",      "final",
                               "gamma",  "milestones",    "label_smoothing", "clip",        "numerics",
                               "keep",   "patience",      "metric",          "huber_delta", "checkpoint_every"};
-constexpr const char* kOptimizer = "optimizer";  // its name counts, its numbers are free
+constexpr const char* kOptimizer = "optimizer";  // its name must match, its numbers are free
 
 Json at(const Json& object, const std::string& key) {
   return object.is_object() && object.contains(key) ? object[key] : Json();
@@ -72,12 +72,12 @@ Digest last_checkpoint(registry::Repository& repository, const registry::Run& ru
   const std::optional<Digest> began_with = checkpoint_input(run);
   if (began_with && run.status != registry::RunStatus::kDone) return *began_with;
   const bool kept_none = run.status == registry::RunStatus::kDone;
-  throw Error(ErrorKind::kConflict,
-              fmt::format("run:{} has no checkpoint to go on from, and {}", run.id,
-                          kept_none ? "is done: it kept none ([train] keep_state)"
-                                    : "somebody else began it, or what it began with computes otherwise or was told "
-                                      "otherwise"),
-              "train it anew, without --resume");
+  throw Error(
+      ErrorKind::kConflict,
+      fmt::format("run:{} has no checkpoint to go on from, and {}", run.id,
+                  kept_none ? "is done: it kept none ([train] keep_state)"
+                            : "somebody else started it, or it was started with other numerics or another config"),
+      "train it anew, without --resume");
 }
 
 }  // namespace mlx::train

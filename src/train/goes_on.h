@@ -1,4 +1,4 @@
-// When a training may go on from the state of another run, as a run of its own. Used by trainer.cpp.
+// When a training may continue from the state of another run, as a new run. Used by trainer.cpp.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,11 @@
 
 namespace mlx::train {
 
-inline constexpr const char* kCheckpointInput = "checkpoint";  // role of the input of a run that went on from another
-
-// kConflict where `work` is another training than `run` was; the error names what differs. How long and how fast it
-// goes on is free: epochs, the schedule and its rates, clip, decay and momenta, what is kept. So is the precision,
-// which each device chooses for itself, where the run was computed with other numerics.
+inline constexpr const char* kCheckpointInput = "checkpoint";  // input role, if a run continued from another
 void check_goes_on(const registry::Run& run, const work::Work& work);
-// The checkpoint that the run itself went on from.
+// The checkpoint that the run itself continued from.
 std::optional<Digest> checkpoint_input(const registry::Run& run);
-// The run's last checkpoint, or the one that it began with; kConflict where there is none.
+// The run's last checkpoint, or the one that it started from. Throws kConflict if there is none.
 Digest last_checkpoint(registry::Repository& repository, const registry::Run& run);
 
 }  // namespace mlx::train

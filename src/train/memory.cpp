@@ -14,12 +14,12 @@
 namespace mlx::train {
 namespace {
 
-// What the store has in memory of a file that it takes in (store/pack/blob_writer.cpp): up to three windows of it that
-// are read, hashed and compressed, and its threads' compressors.
+// The store's memory for a file that it stores (store/pack/blob_writer.cpp): up to three windows of the file that are
+// read, hashed and compressed, and its threads' compressors.
 constexpr std::int64_t kStoreWindow = std::int64_t{8} << 20;
 constexpr std::int64_t kCompressor = std::int64_t{2} << 20, kCompressors = std::int64_t{5} << 20;
-// Code that the first steps touch or make, stacks, and what the allocator keeps for itself between what is in use: 1
-// MiB for a perceptron, 11 for a transformer with oneDNN's products.
+// Code that the first steps load or generate, stacks, and the allocator's overhead: 1 MiB for a perceptron, 11 for a
+// transformer with oneDNN's products.
 constexpr std::int64_t kProcess = std::int64_t{6} << 20;
 
 std::vector<std::int64_t> sizes_of(const graph::Graph& graph, std::int64_t batch, std::int64_t sequence) {
@@ -45,14 +45,14 @@ std::int64_t bytes_of(const graph::Graph& graph, bool parameters_only) {
 bool has_checkpoints(const TrainConfig& config, const TrainingSize& size) {
   const CheckpointInterval& every = config.checkpoint_every;
   if (config.keep_state) return true;  // at the end
-  if (every.seconds > 0) return true;  // who knows
+  if (every.seconds > 0) return true;  // it is not known when
   const double steps =
       every.steps > 0 ? static_cast<double>(every.steps) : every.epochs * static_cast<double>(size.steps_per_epoch);
   return steps < static_cast<double>(size.steps);
 }
 
-// A copy of the model, to whose weights the session that evaluates it refers, and what that session plans. Weights into
-// which a batch norm is folded are new.
+// A copy of the model, whose weights the evaluating session shares, and what that session plans. Weights that a batch
+// norm is folded into are new.
 std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config, const TrainingData& data,
                               kernels::Backend backend, int threads) {
   if (!data.valid) return 0;
@@ -80,7 +80,7 @@ std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {
   return copy + (copy <= 2 * kStoreWindow ? 2 : 3) * kStoreWindow + kCompressors;
 }
 
-// `free`: of a GPU whose free memory is the limit, else 0.
+// `free`: for a GPU whose free memory is the limit, else 0.
 [[noreturn]] void refuse(const TrainConfig& config, const MemoryForecast& least, std::int64_t allowed,
                          std::int64_t free) {
   const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
@@ -94,12 +94,13 @@ std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {
     throw Error(ErrorKind::kUsage, fmt::format("{}{} are free", needs, text(free)),
                 "another program may hold memory: nvidia-smi; else " + smaller + ", or --device cpu");
   }
-  // With room for what the program itself takes, which is not the same each time.
+  // With a reserve for the program itself, whose need varies.
   throw Error(ErrorKind::kUsage, fmt::format("{}{} are allowed", needs, text(allowed)),
               fmt::format("{}, or --memory {}MiB", smaller, ((least.peak + least.peak / 32) >> 20) + 1));
 }
 
-// More than there is, before any of it is taken: the kernel would end the program in the middle.
+// Refuses a need beyond the machine's memory before any of it is taken; otherwise the kernel would kill the program in
+// the middle.
 void check_machine(const TrainConfig& config, const MemoryForecast& forecast) {
   const std::int64_t there = machine_memory();
   if (forecast.peak <= there) return;
@@ -112,8 +113,8 @@ void check_machine(const TrainConfig& config, const MemoryForecast& forecast) {
                           2 * config.accumulate));
 }
 
-// What a training may have of what is free on a GPU: all but a share that kernels and libraries take when they first
-// run, and that is lost to the driver's rounding of sizes.
+// The part of a GPU's free memory that a training may use: all but a share that kernels and libraries take when they
+// first run, and that is lost when the driver rounds sizes up.
 std::int64_t usable(std::int64_t free) {
   return free - free / 32;
 }
@@ -149,7 +150,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
     if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
   }
   out.validation = validation_bytes(built, config, data, backend, training.threads());
-  // First of what is there however it is computed: no kernel is made for it in vain.
+  // First count what is needed in any case, before kernels are prepared in vain.
   if (!own_memory && size.allowed == 0) {
     out.weights = out.peak = state;
     check_machine(config, out);
@@ -158,14 +159,14 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   const graph::PlannedMemory planned = graph::planned_memory(whole.graph, sizes, backend, true);
   if (own_memory) {
     out.batches = 2 * static_cast<std::int64_t>(planned.fed);  // the next is sent while one is computed
-    // Behind the planning, for which libraries take theirs.
+    // After planning, because libraries take their memory then.
     const auto free = std::max<std::int64_t>(1, static_cast<std::int64_t>(backend.device().free_bytes()));
     if (size.allowed == 0 || size.allowed > usable(free)) {  // never without a limit
       size.allowed = usable(free);
       free_limit = free;
     }
   }
-  if (!own_memory) out.process = settled_memory() + kProcess;  // behind the planning: what kernels are made with stays
+  if (!own_memory) out.process = settled_memory() + kProcess;  // after planning: the kernels' memory stays in use
   const auto take = [&](const graph::PlannedMemory& memory) {
     out.weights = static_cast<std::int64_t>(memory.held + memory.packed);
     out.arena = static_cast<std::int64_t>(memory.arena);

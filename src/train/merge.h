@@ -1,5 +1,5 @@
-// A version of a model with low-rank adapters becomes one without: the weights make up for them (nn::merged). Used by
-// trainer.cpp for `--merge`.
+// Makes a version of a model with low-rank adapters into one without: the adapters are merged into the weights
+// (nn::merged). Used by trainer.cpp for `--merge`.
 #pragma once
 
 #include "registry/versions/artifacts.h"

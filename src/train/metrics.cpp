@@ -1,4 +1,4 @@
-// The measures as they are defined, sums in the order of the examples.
+// The metrics by their definitions; sums are in the order of the examples.
 
 #include "train/metrics.h"
 

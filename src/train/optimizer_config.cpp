@@ -1,4 +1,4 @@
-// One row an optimizer; graph/optimizers.cpp has what they compute.
+// One row for each optimizer; graph/optimizers.cpp implements them.
 #include "train/optimizer_config.h"
 
 #include <charconv>
@@ -21,7 +21,7 @@ constexpr OptimizerRow kOptimizers[] = {
     {"sgd", 0.05, 0.9, kNo, false},
     {"adamw", 1e-3, kNo, 0.999, true},
     {"lion", 1e-4, kNo, 0.99, false},
-    {"muon", 1e-3, 0.95, 0.999, true},  // betas and epsilon: of the AdamW for what is not a hidden matrix
+    {"muon", 1e-3, 0.95, 0.999, true},  // betas and epsilon are those of the AdamW for everything but hidden matrices
 };
 
 const OptimizerRow& optimizer_row(const std::string& name) {

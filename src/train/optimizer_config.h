@@ -1,4 +1,4 @@
-// The optimizer's part of train.toml's [train]: which keys each optimizer has, with bounds and defaults.
+// The optimizer's part of [train] in train.toml: the keys of each optimizer, with bounds and defaults.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace mlx::train {
 
-// `fallback`: the optimizer where none is named.
+// `fallback`: the optimizer if none is named.
 graph::OptimizerSpec read_optimizer(TomlReader& train, const std::string& fallback);
 Json optimizer_to_json(const graph::OptimizerSpec& optimizer);  // the keys that its optimizer has
-double shortest(float value);  // the double with the shortest decimals that mean it: 0.01, and not 0.009999999776
+double shortest(float value);  // the double with the shortest decimals that mean it: 0.01, not 0.009999999776
 double default_learning_rate(const graph::OptimizerSpec& optimizer);
 
 }  // namespace mlx::train

@@ -1,4 +1,4 @@
-// Which precision and numerics a training is made in (config.h).
+// The precision and numerics of a training (config.h).
 
 #include "base/error.h"
 #include "train/config.h"
@@ -16,7 +16,7 @@ struct Word {
 constexpr Word kWords[] = {
     {Precision::kF32, "f32"}, {Precision::kTF32, "tf32"}, {Precision::kBF16, "bf16"}, {Precision::kF16, "fp16"}};
 
-// As `precision`, which the config asks for.
+// Checks that the precision which the config asks for is possible.
 void check_possible(const TrainConfig& config, Precision precision, kernels::Backend backend) {
   const auto place = [&] { return fmt::format("{}: {}", config.precision_place, config.precision); };
   if (config.portable && precision != Precision::kF32)
@@ -25,7 +25,7 @@ void check_possible(const TrainConfig& config, Precision precision, kernels::Bac
   if ((precision == Precision::kTF32 && !can.multiplies_tf32) ||
       (precision == Precision::kF16 && !can.multiplies_f16)) {
     throw Error(ErrorKind::kUsage, place() + ": tf32 and fp16 are for GPUs",
-                "train with --device cuda; on a CPU --precision f32 trains anywhere, bf16 where AVX512_BF16 is");
+                "train with --device cuda; on a CPU use --precision f32, or bf16 if it has AVX512_BF16");
   }
   const std::string problem = precision == Precision::kBF16 ? kernels::bf16_problem(backend) : "";
   if (!problem.empty()) {

@@ -1,4 +1,4 @@
-// Collects what the session measured, and writes traces.
+// Collects the session's measurements, and writes traces.
 
 #include "train/profile.h"
 

@@ -1,5 +1,5 @@
-// Where the time of a training goes: by operation, against what the machine can do, and as a trace of some steps. A
-// Profiler is handed to a training by whoever wants to know; it changes neither bits nor keys.
+// Where the time of a training goes: by operation, relative to what the machine can do, and as a trace of some steps. A
+// Profiler is passed to a training that should be profiled; it changes neither bits nor keys.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ struct TraceEvent {
 };
 
 struct Profile {
-  std::optional<graph::MachinePeak> peak;  // none where it could not be measured
-  std::string no_peak;                     // why not
-  std::int64_t steps = 0;                  // that were profiled: all but the first, which plans and warms caches
-  double seconds = 0;        // of these, from the batch to what is recorded; no validation, no checkpoints
-  double batch_seconds = 0;  // of that, until the batch was there
+  std::optional<graph::MachinePeak> peak;   // none if it could not be measured
+  std::string no_peak;                      // why not
+  std::int64_t steps = 0;                   // profiled steps: all but the first, which plans and warms caches
+  double seconds = 0;                       // of these, from the batch to recording; without validation and checkpoints
+  double batch_seconds = 0;                 // of that, waiting for the batch
   std::vector<graph::NodeTime> operations;  // the longest first
-  std::vector<TraceEvent> trace;            // of the first kTracedSteps of them
+  std::vector<TraceEvent> trace;            // of the first kTracedSteps of these
   double kernel_seconds() const;
 };
 
@@ -34,14 +34,14 @@ inline constexpr std::int64_t kTracedSteps = 16;
 class Profiler {
  public:
   Profiler(kernels::Backend backend, Pool& pool) : backend_(backend), pool_(pool) {}
-  // The training's loop calls these, in this order, for every step; `step` counts from 1.
+  // The training loop calls these, in this order, for every step; `step` counts from 1.
   void begin_step();
   void batch_made();
   void end_step(graph::Session& session, std::int64_t step);
   void finish(const graph::Session& session);
 
-  // When the training is over: the machine's peak is measured now, in memory that the training no longer holds. What
-  // keeps it from being measured, such as a GPU that others have filled, costs the profile its peak alone.
+  // Call when the training is over: the machine's peak is measured now, in memory that the training no longer holds. If
+  // it cannot be measured, for example because a GPU's memory is in use, the profile only lacks the peak.
   const Profile& profile();
 
  private:
@@ -54,7 +54,7 @@ class Profiler {
   double step_started_ = 0, batch_made_ = 0;
 };
 
-// The operations that are of one kind and run by the same kernels as one; the longest first.
+// Joins operations of one kind that run with the same kernels; longest first.
 std::vector<graph::NodeTime> by_operation(const Profile& profile);
 
 // A Chrome trace (the JSON array of the Trace Event Format), which Perfetto and chrome://tracing open.

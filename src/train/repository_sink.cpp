@@ -1,4 +1,4 @@
-// The thread touches the store only; operations and the database are the calling thread's.
+// The thread uses the store only; operations and the database are used by the calling thread.
 #include "train/repository_sink.h"
 
 #include <utility>
@@ -58,7 +58,7 @@ void RepositorySink::flush_metrics() {
   points_.clear();
 }
 
-// A run that is resumed has all metrics up to its checkpoint.
+// Writes metrics first, so that a resumed run has all of them up to its checkpoint.
 void RepositorySink::save_checkpoint(CheckpointState state, bool best) {
   flush_metrics();
   wait_for_checkpoint();
@@ -69,7 +69,7 @@ void RepositorySink::save_checkpoint(CheckpointState state, bool best) {
   store::Store& store = repository_.store();
   store.use_domain(store::kMainDomain);
   thread_.post([pending = pending_.get(), &store, key = key_] {
-    // Whatever is thrown: it is over, and wait() hands it on.
+    // Set even if something is thrown; wait() rethrows it.
     struct AtEnd {
       std::atomic<bool>& flag;
       ~AtEnd() { flag = true; }
@@ -97,7 +97,7 @@ void RepositorySink::record_checkpoint() {
     kept_ = true;
     best_owed_ = false;
   } catch (const Error& error) {
-    if (error.kind == ErrorKind::kInterrupted) return;  // whoever stops for it makes another
+    if (error.kind == ErrorKind::kInterrupted) return;  // the code that stops for it makes another one
     work::require_repository(repository_);
     if (error.kind != ErrorKind::kIo) throw;
     progress_.warn(fmt::format("no checkpoint at step {}: {}; training continues", pending->state.step, error.message));

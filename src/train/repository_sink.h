@@ -1,7 +1,7 @@
-// A training's metrics and checkpoints on their way to the repository.
+// Writes a training's metrics and checkpoints to the repository.
 //
 // Metrics are collected in memory and written about once a second, in one transaction. A checkpoint is stored by a
-// thread of its own, and recorded with the run between two later steps. At most one is being stored; the next waits for
+// separate thread, and recorded with the run between two later steps. At most one is being stored; the next waits for
 // it.
 #pragma once
 
@@ -17,10 +17,10 @@
 
 namespace mlx::train {
 
-// What the disk does not take is a warning. A repository that is gone is an error (work::require_repository).
+// A failed write is a warning. A repository that is gone is an error (work::require_repository).
 class RepositorySink final : public RunSink {
  public:
-  // Checkpoints are made with `key`, and only such are read. `resumes`: the run was begun by an earlier process.
+  // Makes checkpoints with `key`, and reads only those with it. `resumes`: an earlier process began the run.
   RepositorySink(registry::Repository& repository, std::string run, const Digest& key, bool resumes,
                  Progress& progress);
   ~RepositorySink() override;  // waits for the thread, records nothing more
@@ -50,13 +50,13 @@ class RepositorySink final : public RunSink {
   Progress& progress_;
   std::vector<registry::MetricPoint> points_;
   double flushed_;          // of seconds_now()
-  bool kept_ = false;       // the last checkpoint
-  bool best_owed_ = false;  // one that was the best could not be kept
+  bool kept_ = false;       // the last checkpoint was kept
+  bool best_owed_ = false;  // a checkpoint that was the best could not be kept
   std::unique_ptr<Pending> pending_;
-  Background thread_;  // last: joined before what it writes to goes
+  Background thread_;  // last: joined before the members that it uses are destroyed
 };
 
-// The latest checkpoint of a run, which was made with `key` (kConflict where not); nullopt where it has none.
+// The latest checkpoint of a run, which must have been made with `key` (kConflict); nullopt if it has none.
 std::optional<CheckpointState> load_checkpoint(registry::Repository& repository, const std::string& run,
                                                const Digest& key);
 

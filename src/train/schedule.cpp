@@ -1,4 +1,4 @@
-// Schedules as functions of how much of the training behind warmup is done.
+// Schedules as functions of the progress after warmup.
 #include "train/schedule.h"
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace {
 
 constexpr double kMaxEpochs = 1e6;
 
-// Where a step stands.
+// The position of a step.
 struct Position {
-  double done = 0;   // share of the steps behind warmup, 0 to 1
+  double done = 0;   // share of the steps after warmup, 0 to 1
   double epoch = 0;  // from the start, with its fraction
 };
 

@@ -1,4 +1,4 @@
-// Comparing epochs. A metric is better where it is larger, unless it stands in the table below.
+// Compares epochs. Larger values of a metric are better, except for those in the table below.
 #include "train/selection.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace mlx::train {
 namespace {
 
-constexpr const char* kMain = "accuracy";  // of what is judged without being told by what
+constexpr const char* kMain = "accuracy";  // the default metric
 
 bool smaller_is_better(const std::string& metric) {
   for (const char* name : {"loss", "rmse", "mae", "perplexity", "bits_per_byte"}) {
@@ -28,7 +28,7 @@ double value_of(const Metrics& metrics, const std::string& metric) {
               "it is one of " + names);
 }
 
-// Numbers have no accuracy: by default their loss is what they are judged by.
+// Numbers have no accuracy; their default metric is the loss.
 std::string metric_of(const SelectionConfig& config, const Metrics& metrics) {
   if (!config.metric.empty() && config.metric != kMain) return config.metric;
   const bool measured = std::ranges::any_of(metrics, [](const auto& each) { return each.first == kMain; });

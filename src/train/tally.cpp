@@ -1,5 +1,5 @@
-// One tally for each kind of target. Loss and counts are taken example by example in double precision, so that they do
-// not depend on how the split was cut into batches.
+// One tally for each kind of target. Loss and counts are computed example by example in double precision, so that they
+// do not depend on how the split is cut into batches.
 
 #include "train/tally.h"
 
@@ -77,7 +77,7 @@ class ClassTally final : public Tally {
     if (truth == predicted) ++correct_, ++right_[truth];
     top5_ += in_top(scores, label, 5);
     if (!keeps_) return;
-    // Log-probabilities: what is compared between examples has to be of the same scale.
+    // Log-probabilities, because values that are compared between examples must have the same scale.
     const double log_sum = loss + static_cast<double>(scores[truth]);
     for (std::size_t c = 0; c < scores.size(); ++c) {
       scores_.push_back(static_cast<float>(static_cast<double>(scores[c]) - log_sum));
@@ -152,7 +152,7 @@ std::vector<Scale> scales_of(const data::Description& about, const data::Preproc
   return scales;
 }
 
-// In the units of the data: what the network says is scaled back first. The loss is in the network's own.
+// In the units of the data: the network's outputs are scaled back first. The loss is in the network's own units.
 class NumberTally final : public Tally {
  public:
   explicit NumberTally(std::vector<Scale> scales) : scales_(std::move(scales)) {
@@ -255,7 +255,7 @@ std::int64_t tally_bytes(const data::Description& about) {
   const bool kept = about.targets == data::TargetKind::kClass || about.targets == data::TargetKind::kLabels;
   const std::int64_t scores = about.count * about.outputs;
   if (!kept || scores > kMostScores) return 0;
-  constexpr std::int64_t kSorted = 24;  // of each example, of one class at a time
+  constexpr std::int64_t kSorted = 24;  // per example, for one class at a time
   return scores * static_cast<std::int64_t>(sizeof(float) + sizeof(std::uint8_t)) + about.count * kSorted;
 }
 

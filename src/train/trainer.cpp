@@ -1,4 +1,4 @@
-// A training as work (work/work.h): what it is made of, which run it goes on with, steps, model, pointer.
+// Training as work (work/work.h): its inputs, the run that it continues, steps, model, pointer.
 
 #include "train/trainer.h"
 
@@ -32,8 +32,8 @@ struct Training {
   registry::Version dataset;
   data::Description data;                  // of the train split
   std::optional<Base> base;                // what the model starts from
-  std::optional<nn::FinetuneStart> start;  // its tensors, once it is known that they are needed
-  std::optional<Digest> checkpoint;        // of another run, which this one goes on from
+  std::optional<nn::FinetuneStart> start;  // its tensors, loaded once they are needed
+  std::optional<Digest> checkpoint;        // of another run that this one continues from
   nn::Built built;
   work::Work work;
 
@@ -44,7 +44,7 @@ struct Training {
 void read_base_model(Training& t) {
   t.base = read_base(t.repository, t.config);
   if (!t.base) return;
-  // Columns and tokens mean to the base's weights what they meant when those were trained.
+  // Columns and tokens must mean what they meant when the base's weights were trained.
   t.config.reading.base = std::make_shared<data::Preprocessing>(t.base->model.preprocessing);
 }
 
@@ -53,7 +53,7 @@ std::int64_t examples_of(const Training& t) {
                                  t.config.hold_out, t.built.context, kEnoughExamples);
 }
 
-// From here on the config names everything that it left to the data or the device.
+// Afterwards the config names everything that it left to the data or the device.
 void read_inputs(Training& t) {
   TrainConfig& config = t.config;
   t.dataset = work::resolve_dataset(t.repository, config.dataset, t.progress);
@@ -80,15 +80,15 @@ work::Work describe(const Training& t) {
   return work;
 }
 
-// Where the run to resume is another one than this training would make (on a CPU instead of a GPU, with another driver
-// or version of mlx, with more epochs or a lower rate), or somebody else began it, what goes on here is a run of its
-// own. It has the checkpoint as an input, since its result depends on what both did. A run that began like that is
-// resumed with that input again.
+// The run to resume may be different from the run that this training would make: on a CPU instead of a GPU, with
+// another driver or version of mlx, with more epochs or a lower rate, or begun by somebody else. Then the training
+// continues as a new run. That run has the checkpoint as an input, because its result depends on both runs. A run that
+// began like this is resumed with that input again.
 void go_on_from(Training& t) {
   if (t.work.resume.empty()) return;
   const registry::Run run = registry::read_run(t.repository, t.work.resume);
   if (run.command != "train")
-    fail(ErrorKind::kUsage, "run:{} is of `mlx {}`, expected a training", run.id, run.command);
+    fail(ErrorKind::kUsage, "run:{} is a run of `mlx {}`, expected a training", run.id, run.command);
   const bool stays = run.status == registry::RunStatus::kDone || registry::is_own_run(t.repository, run.id);
   if (stays && run.key == key_of(t.work)) return;
   work::Work as_it_began = t.work;
@@ -103,7 +103,7 @@ void go_on_from(Training& t) {
   t.work.inputs.emplace_back(kCheckpointInput, *t.checkpoint);
 }
 
-// Chooses a stopped run of the same key to go on with, where there is one and the options leave it open.
+// Chooses a stopped run of the same key to continue, if there is one and the options allow it.
 void take_up(const Training& t, work::Work& work) {
   if (!work.resume.empty() || t.options.force || t.options.fresh) return;
   const std::optional<registry::Run> run = registry::find_unfinished_run(t.repository, key_of(work));
@@ -116,14 +116,14 @@ void take_up(const Training& t, work::Work& work) {
                   run->id, name_of(run->status), registry::checkpoints(t.repository, run->id).back().step));
 }
 
-// What comes before the run: which one it is, and what may still be wrong.
+// Work before the run: determines which run it is, and checks for errors.
 void prepare(Training& t, work::Work& work) {
   take_up(t, work);
   if (t.base) t.start = read_start(t.repository, t.config, t.built, t.data.names, *t.base);
   if (t.options.tell && !t.data.table.columns.empty()) t.options.tell(data::columns_text(data::to_json(t.data.table)));
 }
 
-// "go on with: mlx train …", as a hint.
+// The command that resumes the run, as a hint.
 std::string how_to_resume(const TrainConfig& config, const std::string& run) {
   return fmt::format("to continue: mlx train -c {}{} --resume run:{}", shell_quoted(config.file), config.options, run);
 }
@@ -146,7 +146,7 @@ nn::Model make_model(const Training& t, const TrainingData& data, TrainingResult
   return model;
 }
 
-// The most that was held at once, of the memory that the forecast is about.
+// The peak of the memory that the forecast is about.
 std::int64_t held_at_peak(kernels::Backend backend) {
   return backend.can().own_memory ? static_cast<std::int64_t>(backend.device().peak_bytes()) : peak_memory();
 }
@@ -185,7 +185,7 @@ LoopOptions loop_options(const Training& t, const work::ActiveRun& run) {
   loop.memory = t.options.memory;
   loop.tell = t.options.tell;
   if (t.start) loop.initial = &t.start->tensors;
-  // The state of a model that can be erased by its own key would not be erased with it.
+  // If a model has its own key domain, erasing the key would not erase the kept state.
   loop.keep_state = t.config.keep_state && registry::domain_of(t.repository, t.config.name) == store::kMainDomain;
   loop.how_to_resume = how_to_resume(t.config, run.id);
   return loop;
@@ -208,18 +208,18 @@ Json train_in(Training& t, work::ActiveRun& run) {
   return summary;
 }
 
-// In front of what else the error recommends: the run goes on from its last checkpoint, where it has one. Not where it
-// diverged or was refused, which would happen again.
+// Puts the command that resumes before the error's own hint, if the run has a checkpoint. Not if the run diverged or
+// was refused, because that would happen again.
 void add_how_to_resume(const Training& t, Error& error) {
   if (t.run.empty() || (error.kind != ErrorKind::kMissing && error.kind != ErrorKind::kIo)) return;
   const std::string how = how_to_resume(t.config, t.run);
-  if (t.trained && error.kind == ErrorKind::kIo)  // the disk did not take the model
+  if (t.trained && error.kind == ErrorKind::kIo)  // the disk refused the model
     error.hint = "make room (`mlx gc --yes --grace 0` frees old checkpoints), then " + how;
   else if (!registry::checkpoints(t.repository, t.run).empty())
     error.hint = error.hint.empty() ? how : how + "; " + error.hint;
 }
 
-// The pointer moves to what the command was asked for.
+// Moves the pointer to the requested version.
 TrainOutcome finish(const Training& t, work::Outcome done) {
   TrainOutcome outcome;
   outcome.unchanged = done.unchanged;

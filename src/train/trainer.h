@@ -13,30 +13,30 @@
 namespace mlx::train {
 
 struct TrainOptions {
-  bool force = false;  // run although the key is known
-  bool fresh = false;  // from the first step, although a run of the same key has a checkpoint; force implies it
-  std::string resume;  // run id; "" for a new run, or one of the same key that was stopped
+  bool force = false;  // run even if the key is known
+  bool fresh = false;  // start at the first step, even if a run of the same key has a checkpoint; implied by `force`
+  std::string resume;  // a run id; "" for a new run, or a stopped one of the same key
   std::string title;   // the command as typed
   kernels::Backend backend = kernels::best_backend();
-  Profiler* profiler = nullptr;  // is told of every step; what it saw is the caller's
-  std::int64_t memory = 0;       // bytes that the training may take; 0: as many as it wants. Changes no bit.
-  std::function<void(const std::string&)> tell;    // gets lines for people, such as how much it will take
-  std::function<void(const std::string&)> notice;  // gets what they have to know: which run it goes on with
-  bool merge = false;  // of a model with adapters: also make the version that has them in its weights
+  Profiler* profiler = nullptr;                    // is told of every step; the caller reads the result
+  std::int64_t memory = 0;                         // bytes that the training may take; 0: unlimited. Changes no bit.
+  std::function<void(const std::string&)> tell;    // receives lines for people, such as the memory forecast
+  std::function<void(const std::string&)> notice;  // receives lines that they must see: which run it continues
+  bool merge = false;  // for a model with adapters: also make a version with the adapters merged
 };
 
 struct TrainOutcome {
   bool unchanged = false;
   registry::Run run;
   registry::Version version;
-  std::optional<registry::Version> adapters;  // merged: what `version` was made from
+  std::optional<registry::Version> adapters;  // if merged: what `version` was made from
 };
 
-// Resolves the dataset, answers `unchanged` from the run's key, else trains, stores the model, names it as the next
-// version of config.name, moves models/NAME.mlx to it and ends the run. Where a run of the same key was stopped it goes
-// on from its last checkpoint. Where the run to resume had other epochs, rates or another schedule, it goes on from its
-// last state as a run of its own. Interrupted: makes a checkpoint, ends the run as "interrupted"
-// and throws kInterrupted with the hint how to resume. NaN or Inf: ends the run as failed, kDiverged names the step.
+// Resolves the dataset and answers `unchanged` from the run's key; otherwise trains, stores the model, names it as the
+// next version of config.name, moves models/NAME.mlx to it and ends the run. Continues a stopped run of the same key
+// from its last checkpoint. If the run to resume had other epochs, rates or another schedule, continues from its last
+// state as a new run. If interrupted, makes a checkpoint, ends the run as "interrupted" and throws kInterrupted with a
+// hint how to resume. For NaN or Inf, ends the run as failed; kDiverged names the step.
 TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                    Progress& progress);
 

@@ -28,7 +28,7 @@ void check_same_kind(const TrainConfig& config, const data::Description& train, 
        valid.kind->unit, config.train_split, train.kind->unit);
 }
 
-// Before the first epoch, not at its end.
+// Checked before the first epoch, not at its end.
 void check_labels(const TrainConfig& config, const data::Description& train, const data::Dataset& valid) {
   const std::optional<data::LabelAt> highest = valid.highest_label();
   if (!highest || highest->label < train.outputs) return;

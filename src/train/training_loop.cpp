@@ -1,6 +1,6 @@
 // The outline of a training: epochs of steps, and between them metrics, validation, checkpoints, interruption.
-// Everything random is keyed by the step or the epoch, so that a resumed run continues with the bits of one that was
-// never stopped.
+// Everything random is keyed by the step or the epoch, so that a resumed run has the same bits as one that was never
+// stopped.
 
 #include "train/training_loop.h"
 
@@ -45,7 +45,7 @@ class Loop {
                     {steps_per_epoch_, total_steps_, options_.resume, options_.memory}, options_.backend);
     if (options_.tell) options_.tell(to_text(memory));
     restore();
-    // Steps that an earlier process did count neither in the bar's rate nor in its share.
+    // Steps of an earlier process count neither in the bar's rate nor in its share.
     progress_.begin("training", static_cast<std::uint64_t>(total_steps_ - now_.step), "steps");
     const double started = seconds_now();
     while (now_.step < total_steps_ && !out_of_patience(now_.selection, config_.selection)) run_epoch();
@@ -73,7 +73,7 @@ class Loop {
     return options;
   }
 
-  // What a run starts from: its last checkpoint, else another run's, else fresh weights.
+  // The initial state of a run: its last checkpoint, else another run's, else fresh weights.
   CheckpointState starting_point() {
     if (std::optional<CheckpointState> stored = sink_.last_checkpoint()) return std::move(*stored);
     CheckpointState start;
@@ -86,14 +86,14 @@ class Loop {
     return start;
   }
 
-  // In another run's state: this run judges anew what is best, and for how long nothing was better. A best model that
-  // came with the state still counts.
+  // For another run's state: resets what is best, and how long there was no improvement. A best model in that state
+  // still counts.
   void judge_anew(CheckpointState& state) const {
     state.selection.epochs_since = 0;
     if (config_.selection.keep_best && !state.best.empty()) return;
     state.best.clear();
     state.selection.best.clear();
-    state.selection.best_step = state.selection.last_step = 0;  // validated again where it begins
+    state.selection.best_step = state.selection.last_step = 0;  // validated again at the start
   }
 
   void restore() {
@@ -108,8 +108,8 @@ class Loop {
     from_ = now_.step;
     training_.start(std::move(now_.tensors));
     now_.tensors.clear();
-    settled_memory();  // the model was here twice: what that took is free for the steps
-    // Interrupted while it was validating.
+    settled_memory();  // there were two copies of the model; frees that memory for the steps
+    // The earlier process was interrupted during validation.
     const bool epoch_ended = now_.step > 0 && now_.step % steps_per_epoch_ == 0;
     if (epoch_ended && now_.selection.last_step != now_.step) validate();
   }
@@ -130,7 +130,7 @@ class Loop {
       units += batch->units;
       const double rate = rate_at(now_.step);
       training_.launch(*batch, now_.step, rate);
-      const bool ahead = training_.runs_ahead() && !options_.profiler;  // which tells steps apart
+      const bool ahead = training_.runs_ahead() && !options_.profiler;  // a profiler must tell steps apart
       if (ahead) batch = stage_next();
       finish_step(rate);
       if (options_.profiler) options_.profiler->end_step(training_.session(), now_.step);
@@ -147,7 +147,7 @@ class Loop {
     }
   }
 
-  // Makes and sends the batch of the next step while the launched one computes.
+  // Makes and sends the next step's batch while the launched step computes.
   const data::BatchView* stage_next() {
     const data::BatchView* batch = source_->next();
     if (batch) training_.stage(*batch, now_.step + 1, rate_at(now_.step + 1));
@@ -162,7 +162,7 @@ class Loop {
     return batch;
   }
 
-  // Waits for the launched step. Where its loss is not finite, nothing that it wrote is used again.
+  // Waits for the launched step. If its loss is not finite, nothing that it wrote is used.
   void finish_step(double rate) {
     const StepOutcome outcome = training_.finish();
     if (!std::isfinite(outcome.loss))
@@ -230,7 +230,7 @@ class Loop {
     return is_due(config_.checkpoint_every, now_.step, steps_per_epoch_, seconds_now() - saved_);
   }
 
-  // A checkpoint never holds what is not finite.
+  // A checkpoint holds only finite values.
   void checkpoint() {
     CheckpointState state = now_;
     state.tensors = training_.state();
@@ -244,7 +244,7 @@ class Loop {
     if (!name.empty()) stop_diverged(fmt::format("'{}' is not finite", name), now_.step - 1, true);
   }
 
-  // `step`: the last one that was run, counted from 0. `done`: it ran to its end and wrote the state.
+  // `step`: the last step that ran, counted from 0. `done`: it ran to its end and wrote the state.
   [[noreturn]] void stop_diverged(const std::string& what, std::int64_t step, bool done) {
     sink_.end();
     progress_.end();
@@ -317,7 +317,7 @@ class Loop {
   std::int64_t steps_per_epoch_ = 0, total_steps_ = 0;
   CheckpointState now_;    // without the session's tensors
   bool improved_ = false;  // since the last checkpoint
-  double saved_;           // when that was made, of seconds_now(); or this process began
+  double saved_;           // the time of the last checkpoint, or when this process began (seconds_now())
   double training_seconds_ = 0;
   std::int64_t from_ = 0;           // the step that this process began with
   std::int64_t trained_units_ = 0;  // in training_seconds_: images, rows or tokens

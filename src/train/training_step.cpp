@@ -1,4 +1,4 @@
-// A batch is cut into micro-batches of equal size; their gradients are averaged before the one update.
+// A batch is cut into micro-batches of equal size; their gradients are averaged before the update.
 #include "train/training_step.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace mlx::train {
 namespace {
 
-// Warms up (as TensorFlow's moving averages do), so that the first weights, which are random, are soon forgotten.
+// Warms up, like TensorFlow's moving averages, so that the first, random weights lose their influence soon.
 double average_decay(double ema, std::int64_t step) {
   const auto t = static_cast<double>(step);
   return std::min(ema, (1 + t) / (10 + t));
@@ -45,7 +45,7 @@ graph::Graph trained_graph(const nn::Built& built, const TrainConfig& config, co
   return graph::augment_inside(graph, raw);
 }
 
-// By the name of its input.
+// Finds an input by name.
 graph::ValueId input_named(const graph::Graph& graph, std::string_view name) {
   for (const graph::ValueId id : graph.inputs)
     if (graph.value(id).name == name) return id;
@@ -94,7 +94,7 @@ void TrainingStep::start(graph::Tensors tensors) {
   options.backend = backend_;
   options.seed = config_.seed;
   options.training = true;
-  session_.reset();  // first, so that the two are never there at once
+  session_.reset();  // first, so that two never exist at once
   session_ = std::make_unique<graph::Session>(training_.graph, tensors, options, pool_);
   collected_ = {training_.loss};
   if (counts()) collected_.insert(collected_.end(), {training_.correct, training_.counted});
@@ -148,7 +148,7 @@ void TrainingStep::launch(const data::BatchView& batch, std::int64_t step, doubl
   if (training_.state_norm != graph::kNone) session_->collect({training_.state_norm});
 }
 
-// Behind a micro-batch whose loss is not finite nothing counts.
+// After a micro-batch whose loss is not finite nothing counts.
 StepOutcome TrainingStep::finish() {
   StepOutcome outcome;
   const std::uint8_t* at = session_->collected().data();

@@ -7,8 +7,8 @@
 
 namespace mlx::work {
 
-// Canonical JSON: git head, branch, dirty, and the digest of the dirty diff, which is stored as a blob. "{}" outside of
-// git.
+// Canonical JSON: git head, branch, dirty, and the digest of the uncommitted diff, which is stored as a blob. "{}"
+// outside of git.
 std::string code_state(registry::Repository& repository);
 
 }  // namespace mlx::work

@@ -1,4 +1,4 @@
-// References of work commands to versions.
+// Resolves the references of work commands.
 
 #include "work/inputs.h"
 
@@ -21,14 +21,14 @@ registry::Version resolve_kind(registry::Repository& repository, const std::stri
   return version;
 }
 
-// Work reads the pointer's version, so a folder that was edited since would silently not count.
+// Work reads the pointer's version, so changes in the folder would be ignored silently.
 void warn_where_folder_differs(registry::Repository& repository, const registry::Version& version, Progress& progress) {
   const std::string folder = join_path(repository.root(), version.artifact);
   if (!path_exists(folder)) return;
   NoProgress silent(progress.interruption());
   const std::vector<store::Entry> now = store::scan(folder, &repository.stat_cache(), repository.pool(), silent);
   if (store::compare(repository.store().entries(version.digest), now).empty()) return;
-  progress.warn(fmt::format("{} differs from {}, which is what is used; `mlx add {}` stores the folder as it is",
+  progress.warn(fmt::format("{} differs from {}, which is used; `mlx add {}` stores the folder as it is",
                             version.artifact, version.name(), shell_quoted(version.artifact)));
 }
 

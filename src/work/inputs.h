@@ -1,4 +1,4 @@
-// What a work command starts from: the version that a reference means, of the kind that the command takes.
+// Resolves the inputs of a work command: references to versions of the kind that the command takes.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace mlx::work {
 
-// kUsage where the reference names the other kind. A bare dataset name means what its pointer names; where the folder
-// differs from that there is a warning, since work reads the version and not the folder.
+// Throws kUsage if the reference names the other kind. A bare dataset name means what its pointer names. Warns if the
+// folder differs from that version, because work reads the version and not the folder.
 registry::Version resolve_dataset(registry::Repository& repository, const std::string& reference, Progress& progress);
 registry::Version resolve_model(registry::Repository& repository, const std::string& reference);
 

@@ -16,8 +16,8 @@
 namespace mlx::work {
 namespace {
 
-// The C library, and the CPU that it was told to take this one for: it chooses its exp and log by that when it is
-// loaded. So this asks the process's own environment, and no other.
+// The C library's version, and the CPU features that it was told to assume: it selects its exp and log by them when it
+// is loaded. It reads the process's own environment, so this does too.
 std::string libm() {
   std::string version = gnu_get_libc_version();
   const std::optional<std::string> tunables = process_environment().get("GLIBC_TUNABLES");

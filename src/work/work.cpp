@@ -51,12 +51,12 @@ std::string start_run(registry::Repository& repository, const Work& work) {
 std::string open_run(registry::Repository& repository, const Work& work) {
   if (work.resume.empty()) return start_run(repository, work);
   std::string run = registry::read_run(repository, work.resume).id;
-  repository.live_runs().hold(run);  // no two processes work in one run
+  repository.live_runs().hold(run);  // no two processes work on one run
   return run;
 }
 
-// Whether `record` could write. Where the disk does not take it and the work is worth having all the same, that is a
-// warning, and from then on reading does not write either.
+// True if `record` could write. If the disk refuses and the work is useful without a record, this is a warning, and
+// reading does not write from then on either.
 bool record_if_possible(registry::Repository& repository, const Work& work, Progress& progress,
                         const std::function<void()>& record) {
   try {
@@ -75,7 +75,7 @@ struct BadEnd {
   std::string message;
 };
 
-// Of the exception that is being handled.
+// Describes the exception that is being handled.
 BadEnd bad_end() {
   using registry::RunStatus;
   try {
@@ -91,8 +91,8 @@ BadEnd bad_end() {
   }
 }
 
-// Ends the run for the exception that is being handled. That is what the caller gets: where the end cannot be recorded
-// (a full disk) the log alone says so.
+// Ends the run because of the exception that is being handled, which the caller rethrows. If the end cannot be recorded
+// (a full disk), only the log says so.
 void end_badly(registry::Repository& repository, const std::string& run) noexcept {
   const Interruption::Deferred deferred(repository.interruption());  // else it would stop the recording too
   try {
@@ -118,7 +118,7 @@ std::vector<registry::Version> create_versions(registry::Repository& repository,
   return made;
 }
 
-// The end comes last: a run that is done has everything that it made.
+// The end comes last: a done run has everything that it made.
 std::vector<registry::Version> finish(registry::Repository& repository, const ActiveRun& run, const Json& summary) {
   std::vector<registry::Version> made = create_versions(repository, run);
   for (const ActiveRun::Attachment& each : run.attachments)
@@ -189,7 +189,7 @@ Outcome run_once(registry::Repository& repository, Work work, const Body& body, 
 void require_repository(const registry::Repository& repository) {
   if (path_exists(join_path(repository.mlx_folder(), "meta.db"))) return;
   throw Error(ErrorKind::kNotFound, fmt::format("{} was removed while the run went on", repository.mlx_folder()),
-              "what was not stored before is lost; bring the folder back or make a new repository with `mlx init`");
+              "what was not stored before is lost; restore the folder, or make a new repository with `mlx init`");
 }
 
 void point_at(registry::Repository& repository, const registry::Version& version) {

@@ -1,4 +1,4 @@
-// Runs a call that must throw mlx::Error and hands the error back, so that tests look at its kind, text and hint.
+// Runs a call that must throw mlx::Error and returns the error, so that tests can check its kind, text and hint.
 #pragma once
 
 #include <doctest/doctest.h>

@@ -1,10 +1,10 @@
-// bench_infer: mlx's side of infer.py. Asks the model of FOLDER (as `mlx checkout --to` writes it) for the logits of
-// the batch in INPUTS, again and again for about as long as told, the way evaluation does.
+// bench_infer: mlx's side of infer.py. Computes the logits of the batch in INPUTS with the model of FOLDER (as `mlx
+// checkout --to` writes it), again and again for about SECONDS, as evaluation does.
 //
 // usage: bench_infer FOLDER INPUTS SECONDS [--threads N] [--logits FILE] [--profile on]
 //
-// MLX_KERNELS as mlx has it. INPUTS: f32, one normalised image [H,W,C] behind another. Prints the seconds of each pass
-// over all of them as JSON; FILE takes the logits as f32.
+// MLX_KERNELS as for mlx. INPUTS: f32, normalised images [H,W,C] one after another. Prints the seconds of each pass
+// over all of them as JSON, and writes the logits as f32 to FILE.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// Speed of every kernel on shapes of real networks: GFLOP/s and GB/s per operation and backend on one core, and its
-// share of what the core can do at most: the time that max(FLOPs ÷ the best rate of a matrix product, bytes ÷ the
-// bandwidth of a large copy) would take; more than 100 % means that the tensors fit into a cache. And on a GPU, where
-// there is one. Prints a table; asserts nothing. usage: bench_kernels [part of a name]
+// Speed of every kernel on shapes of real networks, on one core: GFLOP/s and GB/s for each operation and backend, and
+// the share of what the core can do at most. The limit is max(FLOPs ÷ the best rate of a matrix product, bytes ÷ the
+// bandwidth of a large copy); more than 100 % means that the tensors fit into a cache. Also measures a GPU, if there is
+// one. Prints a table; asserts nothing. usage: bench_kernels [part of a name]
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct Entry {
   Op op{};
   Attrs attrs;
   std::vector<Shape> inputs, outputs;
-  double flops = 0.0;  // of one run; 0 where only bytes count
+  double flops = 0.0;  // of one run; 0 if only bytes count
 };
 
 Problem problem_of(const Entry& entry, const void* const* constants) {
@@ -82,7 +82,7 @@ void convolution(Entries& entries, std::int64_t n, std::int64_t size, std::int64
   }
 }
 
-// As MobileNetV2 has them: 3x3, no bias, relu6 behind the norm.
+// As in MobileNetV2: 3x3, no bias, relu6 after the norm.
 void depthwise(Entries& entries, std::int64_t n, std::int64_t size, std::int64_t c, std::int64_t stride) {
   Attrs attrs;
   attrs.kernel = {3, 3}, attrs.pad = {1, 1, 1, 1}, attrs.stride = {stride, stride}, attrs.groups = c;
@@ -95,7 +95,7 @@ void depthwise(Entries& entries, std::int64_t n, std::int64_t size, std::int64_t
   entries.push_back({"depthwise back weights " + shape, Op::kConv2dBackwardWeights, attrs, {x, y}, {w}, flops});
 }
 
-// A layer of a network that answers: f32 and int8, with its activation, of so many images that they stay in caches.
+// A layer at inference: f32 and int8, with its activation, and few enough images that they stay in caches.
 void inference(Entries& entries, std::int64_t size, std::int64_t c, std::int64_t o, std::int64_t kernel,
                std::int64_t stride = 1) {
   constexpr std::int64_t kImages = 8;
@@ -121,7 +121,7 @@ void inference(Entries& entries, std::int64_t size, std::int64_t c, std::int64_t
                      {bytes(y, DType::kU8)},
                      flops});
 }
-// Those of ResNet-20 at 32x32 and of MobileNetV2 at 96x96.
+// The layers of ResNet-20 at 32x32 and of MobileNetV2 at 96x96.
 void inference(Entries& entries) {
   inference(entries, 32, 3, 16, 3);
   for (const std::int64_t c : {16, 32, 64}) inference(entries, 512 / c, c, c, 3);
@@ -141,7 +141,7 @@ void inference(Entries& entries) {
   inference(entries, 3, 320, 1280, 1);
 }
 
-// In f32, and by factors in bf16.
+// With factors in f32 and in bf16.
 void linear(Entries& entries, std::int64_t n, std::int64_t k, std::int64_t o) {
   const Shape w = f32({o, k}), b = f32({o});
   const double flops = 2.0 * static_cast<double>(n * k * o);
@@ -293,7 +293,7 @@ Memory allocate(std::size_t bytes) {
   return Memory(static_cast<char*>(std::aligned_alloc(64, (bytes + 127) / 64 * 64)));
 }
 
-// Small positive numbers: valid for every operation's inputs, labels 0.
+// Small positive numbers, which are valid inputs for every operation; labels are 0.
 Memory filled(const Shape& shape) {
   Memory memory = allocate(shape.rank < 0 ? 0 : shape.bytes());
   if (shape.rank < 0) return memory;
@@ -304,7 +304,7 @@ Memory filled(const Shape& shape) {
   return memory;
 }
 
-// The least of many runs.
+// The fastest of many runs.
 template <typename Once>
 double seconds(const Once& once) {
   once();
@@ -373,7 +373,7 @@ DeviceMemory place(const Device& device, std::size_t bytes) {
   return memory;
 }
 
-// On a GPU: many runs behind one another, so that what a launch costs the host does not count.
+// On a GPU: many launches back to back, so that the host's cost of a launch does not count.
 void measure_on(const Device& device, const Entry& entry) {
   std::vector<DeviceMemory> memory;
   std::vector<const void*> inputs;
@@ -408,7 +408,7 @@ void measure_on(const Device& device, const Entry& entry) {
              entry.flops / one * 1e-9, static_cast<double>(bytes) / one * 1e-9);
 }
 
-// Null where there is none, which is said.
+// Null, with a message, if there is none.
 const Device* gpu() {
   try {
     return &cuda_device();

@@ -1,8 +1,9 @@
-// bench_serve: a load generator. Keeps so many connections busy with one request for some seconds and prints latencies
-// and rate as JSON. usage: bench_serve --url http://HOST:PORT --model NAME --request FILE [--seconds S] [--connections
-// N]
+// bench_serve: a load generator. Keeps a number of connections busy with one request for some seconds, then prints
+// latencies and rate as JSON. usage: bench_serve --url http://HOST:PORT --model NAME --request FILE [--seconds S]
+// [--connections N]
 //
-// One thread and poll(2), so that it takes little from the server on the same machine. Any answer but 200 is an error.
+// One thread with poll(2), so that it takes little CPU time from a server on the same machine. Any answer but 200 is an
+// error.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/tcp.h>
@@ -66,7 +67,7 @@ void send_request(Client& client, const std::string& request) {
   mlx::write_all(client.fd.get(), mlx::as_bytes(request), "server");
 }
 
-// Reads what is there; true once the answer is whole.
+// Reads what has arrived; true once the answer is complete.
 bool receive(Client& client) {
   char buffer[16384];
   const ssize_t count = ::read(client.fd.get(), buffer, sizeof buffer);

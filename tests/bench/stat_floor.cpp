@@ -1,7 +1,7 @@
-// bench_stat: the least that finding no change in a folder can cost: lists FOLDER and looks at every file with one
-// system call each, by as many threads as there are cores, and nothing else. usage: bench_stat FOLDER
+// bench_stat: the least time in which unchanged files can be recognised. Lists FOLDER and makes one system call for
+// each file, with as many threads as there are cores, and does nothing else. usage: bench_stat FOLDER
 //
-// store.sh compares `mlx status` with it. The folder has one level of folders below it, as the benchmark's data.
+// store.sh compares `mlx status` with it. FOLDER has one level of folders below it, as the benchmark's data has.
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>

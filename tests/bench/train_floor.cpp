@@ -34,7 +34,7 @@ std::string key_of(const graph::Graph& graph, const graph::Bucket& bucket, const
   return key;
 }
 
-// The best of some runs, for a third of a second at most.
+// The best of several runs within a third of a second.
 double kernel_seconds(const graph::Bucket& bucket, const graph::Step& step, Pool& pool) {
   std::vector<graph::Memory> memory;
   const auto zeros = [&](std::size_t bytes) {

@@ -1,5 +1,5 @@
-// bench_train: mlx's side of train.py. Trains the model of FOLDER/train.toml on the batches that stand there, step by
-// step through a session, without a repository around it.
+// bench_train: mlx's side of train.py. Trains the model of FOLDER/train.toml on the batches in FOLDER, step by step in
+// a session, without a repository.
 //
 // usage: bench_train FOLDER [--threads N] [--precision f32|tf32|bf16|fp16] [--numerics native|portable] [--device
 // cpu|cuda]
@@ -71,7 +71,7 @@ void write_initial(const std::string& folder, const graph::Graph& graph, const g
   write_file_atomically(join_path(folder, "init.json"), as_bytes(list.dump()));
 }
 
-// Where the time of a step goes, on stderr: the nodes that take longest, with their share and rate.
+// Prints to stderr the nodes that take longest, with their share and rate.
 void print_profile(const graph::Session& session) {
   std::vector<graph::NodeTime> times = session.profile();
   double all = 0;
@@ -133,7 +133,7 @@ void run(const std::string& folder, const How& how) {
     if (how.profile && step == 3) session.set_profiling(true);
     const double started = seconds_now();
     float loss = 0;
-    session.run_staged();  // as the training loop does it
+    session.run_staged();  // as the training loop does
     session.collect({training.loss});
     if (step + 1 < what.steps) stage(step + 1);
     std::memcpy(&loss, session.collected().data(), sizeof loss);

@@ -1,10 +1,10 @@
-// bench_weights: the memory that a language model's weights take to answer, with three batch sizes and two sessions.
+// bench_weights: the memory that a language model's weights take at inference, with three batch sizes and two sessions.
 //
 // usage: bench_weights make FOLDER            a GPT-2 of 124 million random weights, as a folder and in FOLDER/.mlx
 //        bench_weights (folder|store) FOLDER  loads it from there and runs it
 //
-// MLX_KERNELS as mlx has it. Prints what is resident after each step, and at most: all of it, and of it what is private
-// to the process (mapped pages are the page cache's and are given up when memory is short).
+// MLX_KERNELS as for mlx. Prints the resident memory after each step and at its peak: in total, and the part that is
+// private to the process. (Mapped pages belong to the page cache and are freed when memory is short.)
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Images that no two tests need differently: bytes that look random, labels in order.
+// Images for tests that need no particular ones: random-looking bytes, labels in order.
 #pragma once
 
 #include "data/images.h"

@@ -1,4 +1,4 @@
-// A store in a temporary folder and IDX files made up in memory: what the tests of readers start from.
+// A store in a temporary folder and IDX files made in memory: the fixtures of the readers' tests.
 #pragma once
 
 #include <doctest/doctest.h>

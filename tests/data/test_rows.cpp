@@ -199,7 +199,7 @@ TEST_CASE("rows: a column of numbers but for a few cells is warned of, unless it
   CHECK(says(facts.warnings[0], "75.0 % of `y` are numbers"));
 }
 
-TEST_CASE("rows: a feature says where a number was missing, and it is part of the schema") {
+TEST_CASE("rows: a feature marks missing numbers, and is part of the schema") {
   RowOptions options = options_of({"y"});
   options.missing = Missing::kIndicator;
   const Rows rows = rows_of("x,z,y\n1,1,1\nNA,2,2\n3,4,3\n", options);

@@ -51,7 +51,7 @@ TEST_CASE("text: evaluation sees every token once, the last window filled up") {
   CHECK(epoch_of(text_of(2), 4, {.batch = 8}, 0) == Epoch{{0, -1, -1, -1}});
 }
 
-TEST_CASE("text: an epoch cuts windows that do not overlap, from an offset of its own, in an order of its own") {
+TEST_CASE("text: each epoch cuts windows that do not overlap, from its own offset, in its own order") {
   const Text text = text_of(1000);
   const BatchOptions options{.batch = 8, .seed = 7, .shuffle = true, .drop_last = true};
   std::set<std::int32_t> offsets, seen;
@@ -99,7 +99,7 @@ TEST_CASE("text: the end that is held out is counted in bytes and cut between ch
   CHECK(dataset->hold_out(8, 1).rest->describe().count == 0);
 }
 
-TEST_CASE("text: files of a split, plain or gzip, one behind another") {
+TEST_CASE("text: the files of a split, plain or gzip, are concatenated") {
   StoredDataset dataset;
   NoProgress silent;
   const Digest id = dataset.add({{"train/b.txt", to_bytes("world")},

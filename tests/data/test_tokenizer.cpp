@@ -23,7 +23,7 @@ std::string complaint(auto&& call, ErrorKind kind) {
 
 }  // namespace
 
-TEST_CASE("bytes: every text comes back, each byte is a token") {
+TEST_CASE("bytes: every text round-trips, each byte is a token") {
   const Tokenizer tokenizer = Tokenizer::bytes();
   CHECK(tokenizer.size() == 256);
   const std::string text("a\0\xff\x80\xc3\xa9\n", 7);
@@ -55,7 +55,7 @@ TEST_CASE("chars: a character that is not known is named with its place, or coun
   CHECK(unknown == 2);
 }
 
-TEST_CASE("chars: what is not UTF-8 is refused where it stands") {
+TEST_CASE("chars: invalid UTF-8 is refused with its place") {
   for (const std::string bad : {"ab\xff", "ab\xc3", "ab\xc0\x80", "ab\xed\xa0\x80", "ab\xf4\x90\x80\x80", "ab\x80",
                                 "ab\xe2\x82", "ab\xf8\x88\x80\x80\x80"}) {
     CHECK(complaint([&] { (void)Tokenizer::chars(bad, "a.txt"); }, ErrorKind::kUsage) ==

@@ -1,5 +1,4 @@
-// The emulated driver's probe, in the module that sessions here open as that of CUDA. Shared by the tests of this
-// folder.
+// The emulated driver's probe, in the module that sessions here open as CUDA's. Shared by the tests of this folder.
 #pragma once
 
 #include <doctest/doctest.h>

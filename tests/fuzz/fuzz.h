@@ -1,6 +1,5 @@
-// What the fuzz targets share. A target is a parser under libFuzzer with AddressSanitizer and UBSan: whatever the
-// bytes, it returns or throws an Error, and what it accepts means what was said. tests/fuzz/run.sh builds and runs
-// them.
+// Shared by the fuzz targets. A target is a parser under libFuzzer with AddressSanitizer and UBSan. For any bytes it
+// returns or throws an Error; what it accepts must be consistent. tests/fuzz/run.sh builds and runs the targets.
 #pragma once
 
 #include <cstdio>
@@ -11,14 +10,14 @@
 
 namespace mlx::fuzz {
 
-// Ends the run with the input as evidence.
+// Aborts, so that the fuzzer keeps the input.
 inline void require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "fuzz: does not hold: %s\n", what);
   std::abort();
 }
 
-// Runs a parser; an Error is a fine answer, but only one about the data.
+// Runs a parser. An Error is a valid answer if it is about the data.
 template <typename Body>
 void errors_are_fine(const Body& body) {
   try {
@@ -29,7 +28,7 @@ void errors_are_fine(const Body& body) {
   }
 }
 
-// Cuts an input up: first come choices, then the bytes that they are about.
+// Divides an input: first choices, then the bytes that they apply to.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size) : rest_(data, size) {}

@@ -1,4 +1,4 @@
-// How often this test executable has called operator new.
+// The number of calls of operator new in this test executable.
 #pragma once
 
 #include <cstdint>

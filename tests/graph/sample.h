@@ -1,4 +1,4 @@
-// What the graph tests share: small graphs, random tensors, a session run as a function.
+// Shared by the graph tests: small graphs, random tensors, a session run as a function.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -32,7 +32,7 @@ inline Tensor tensor(const kernels::Shape& shape, const void* data) {
   return {shape, Bytes(bytes, bytes + shape.bytes())};
 }
 
-// Random values for all parameters, fan-in scaled; ones for gammas and variances, zeros for the rest.
+// Values for all parameters: random and scaled by fan-in; ones for gammas and variances, zeros for the rest.
 inline Tensors random_tensors(const Graph& graph, std::uint64_t seed = 1) {
   Tensors tensors;
   const std::vector<std::int64_t> ones(graph.symbols.size(), 1);
@@ -100,7 +100,7 @@ inline Graph cnn(float dropout = 0.25f) {
   return g;
 }
 
-// A transformer block and a tied head over ids[batch,sequence]: a parameter that is used twice.
+// A transformer block and a tied head over ids[batch,sequence]: one parameter is used twice.
 inline Graph transformer(std::int64_t vocabulary = 11, std::int64_t width = 8, std::int64_t context = 6,
                          float dropout = 0.1f) {
   Graph g;
@@ -135,7 +135,7 @@ inline Graph transformer(std::int64_t vocabulary = 11, std::int64_t width = 8, s
   return g;
 }
 
-// Two blocks with RMS norm, rotary positions, four heads of queries over two of keys, and SwiGLU.
+// Two blocks with RMS norm, rotary positions, four query heads over two key heads, and SwiGLU.
 inline Graph llama(std::int64_t vocabulary = 11, std::int64_t width = 16, std::int64_t hidden = 12) {
   Graph g;
   const Dim batch = Dim::sym(g.symbol("batch")), sequence = Dim::sym(g.symbol("sequence"));
@@ -196,7 +196,7 @@ inline Tensors trained_on_ids(const TrainingGraph& training, kernels::Backend ba
   return session.tensors();
 }
 
-// Four kinds of images, told apart by which quarter is bright, under noise.
+// Images of four classes, distinguished by which quarter is bright, with noise.
 struct Batch {
   std::vector<float> images;
   std::vector<std::int32_t> labels;

@@ -58,7 +58,7 @@ TEST_CASE("augment: the images are made by the first node, of inputs that take t
   }
 }
 
-TEST_CASE("augment: images are stored in half precision where only products read them") {
+TEST_CASE("augment: images are stored in half precision if only products read them") {
   for (const Precision precision : {Precision::kF32, Precision::kTF32, Precision::kBF16, Precision::kF16}) {
     const bool half = precision == Precision::kBF16 || precision == Precision::kF16;
     const DType type = precision == Precision::kBF16 ? DType::kBF16 : half ? DType::kF16 : DType::kF32;
@@ -84,7 +84,7 @@ TEST_CASE("augment: what also reads them as f32 keeps them so") {
   CHECK(readers_of(graph, graph.find("images.bf16")) == std::vector<std::string>{"conv", "conv.backward_weights"});
 }
 
-TEST_CASE("augment: a graph without such an input, and inputs that do not fit, are refused") {
+TEST_CASE("augment: a graph without an image input, and inputs that do not fit, are refused") {
   CHECK_THROWS_WITH_AS(augment_inside(sample::transformer(), raw_images(false)), doctest::Contains("no input 'images'"),
                        Error);
   RawImages other = raw_images(false);

@@ -59,7 +59,7 @@ TEST_CASE("what is frozen keeps its bits, running statistics below it too, and t
   CHECK(after.at("dense2.bias").data != before.at("dense2.bias").data);
 }
 
-TEST_CASE("a batch norm above what is trained goes on with the batch, frozen or not") {
+TEST_CASE("a batch norm above trained parameters uses the batch's statistics, frozen or not") {
   const Tensors before = sample::random_tensors(sample::cnn());
   const Tensors after = trained(freeze(sample::cnn(), {"norm1.gamma", "norm1.beta", "dense2.weight"}), 3);
   CHECK(after.at("norm1.gamma").data == before.at("norm1.gamma").data);

@@ -227,7 +227,7 @@ TEST_CASE("graphs for CPUs keep gelu as it is; those for GPUs are read again fro
   }
 }
 
-TEST_CASE("what goes into gelu is refused where there is no gelu") {
+TEST_CASE("a pre-activation without gelu is refused") {
   Graph g;
   const Dim batch = Dim::sym(g.symbol("batch"));
   const ValueId x = g.input("x", DType::kF32, {batch, Dim::of(8)}), w = g.parameter("w", {Dim::of(4), Dim::of(8)});

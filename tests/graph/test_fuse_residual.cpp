@@ -118,7 +118,7 @@ TEST_CASE("fused residuals: training has the bits of the graph without") {
   for (const auto& [name, tensor] : expected) CHECK_MESSAGE(got.at(name).data == tensor.data, name);
 }
 
-TEST_CASE("fused residuals: a sum that another reads before the norm does stays, one read behind it does not") {
+TEST_CASE("fused residuals: a sum that is read before the norm stays, one that is read after it is fused") {
   for (const bool before : {false, true}) {
     CAPTURE(before);
     Sample block;
@@ -136,7 +136,7 @@ TEST_CASE("fused residuals: a sum that another reads before the norm does stays,
   }
 }
 
-TEST_CASE("fused residuals: no sum with an activation, and none that a norm only scales by") {
+TEST_CASE("fused residuals: not a sum with an activation, nor one that a norm only uses as a scale") {
   Sample block;
   Attrs relu;
   relu.activation = Activation::kRelu;
@@ -151,7 +151,7 @@ TEST_CASE("fused residuals: no sum with an activation, and none that a norm only
   CHECK_FALSE(adds(node_of(scaled.fused(norm), "norm")));
 }
 
-TEST_CASE("fused residuals want no more memory, and part where the residual stream goes on") {
+TEST_CASE("fused residuals need no more memory, and parts end where the residual stream is passed on") {
   const std::vector<std::int64_t> sizes{16, 24};
   OptimizerSpec clipped;
   clipped.clip = 1.0f;  // updates come last on a CPU too

@@ -29,7 +29,7 @@ TEST_CASE("shapes are inferred with symbols kept") {
   CHECK(concrete(g.value(g.find("conv1")), {5}).count() == 5 * 12 * 12 * 8);
 }
 
-TEST_CASE("a summary has a row a node, with parameters and FLOP, and counts a shared table once") {
+TEST_CASE("a summary has one row per node, with parameters and FLOP, and counts a shared table once") {
   const Graph g = sample::cnn();
   const Summary summary = summarize(g, {1});
   const auto row = std::ranges::find(summary.layers, "conv2", &LayerRow::name);
@@ -51,7 +51,7 @@ TEST_CASE("a summary has a row a node, with parameters and FLOP, and counts a sh
   CHECK(tied.layers.front().parameter_count == 11 * 8);
 }
 
-TEST_CASE("the planned arena is the one that a session takes, whatever the weights are") {
+TEST_CASE("the planned arena is the one that a session uses, whatever the weights") {
   const TrainingGraph training = to_training(sample::cnn(), {}, 0);
   Pool pool(1);
   SessionOptions options;
@@ -103,7 +103,7 @@ TEST_CASE("concrete refuses sizes that overflow") {
   CHECK(concrete(g.values[0], {3}).bytes() == 324);
 }
 
-TEST_CASE("a value used twice gets both gradients, and what is not trained gets none") {
+TEST_CASE("a value used twice gets both gradients, and untrained values get none") {
   Graph g = sample::transformer();
   const TrainingGraph training = to_training(g, {}, 0.0f);
   const Graph& t = training.graph;

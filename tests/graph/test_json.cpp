@@ -76,7 +76,7 @@ TEST_CASE("graphs round trip, also quantized and training ones") {
   }
 }
 
-TEST_CASE("attributes stand there only where they are not the default, floats in their shortest form") {
+TEST_CASE("attributes are written only if they are not the default, floats in their shortest form") {
   const Json json = to_json(sample::cnn());
   const std::string text = canonical(json);
   CHECK(text.find("\"rate\":0.25") != std::string::npos);

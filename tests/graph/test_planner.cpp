@@ -149,7 +149,7 @@ TEST_CASE("the sum that a norm gives takes the place of what is added and dies, 
   CHECK(gradients == 4);
 }
 
-TEST_CASE("values take the place of inputs that die, and views take none") {
+TEST_CASE("values reuse the memory of inputs that die, and views need none") {
   const Graph g = to_inference(sample::cnn());
   const Bucket bucket = bucket_of(g, {8});
   const auto block = [&](const char* name) { return bucket.plan.block[static_cast<std::size_t>(g.find(name))]; };

@@ -78,8 +78,7 @@ std::vector<NodeRange> first_of(const std::vector<NodeRange>& parts, std::size_t
 
 }  // namespace
 
-TEST_CASE(
-    "what is computed again trains to the same bits, with every grouping, clipped or not, in micro-batches or not") {
+TEST_CASE("recomputation trains to the same bits, with every grouping, clipped or not, in micro-batches or not") {
   for (const Training& what : trainings()) {
     CAPTURE(what.name);
     // A norm that is computed again of its sum must be of the same kernels as one that makes the sum: for a GPU's graph
@@ -110,7 +109,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("what is computed again of norms that add is the norm of the sum, which is kept") {
+TEST_CASE("for norms with a residual the norm of the sum is recomputed, and the sum is kept") {
   for (const Training& what : trainings()) {
     if (what.name == "cnn") continue;
     CAPTURE(what.name);
@@ -135,14 +134,14 @@ TEST_CASE("what is computed again of norms that add is the norm of the sum, whic
   }
 }
 
-TEST_CASE("parts of a transformer end where the residual stream alone goes on") {
+TEST_CASE("parts of a transformer end where only the residual stream is passed on") {
   const TrainingGraph training = to_training(sample::transformer(), {}, 0.0f);
   std::vector<std::string> last;
   for (const NodeRange& part : recomputable_parts(training)) last.push_back(training.graph.nodes[part.end - 1].name);
   CHECK(last == std::vector<std::string>{"tokens", "positions", "add1", "add2", "norm3", "logits"});
 }
 
-TEST_CASE("fitting takes what fits as it is, else as little again as does, else the least") {
+TEST_CASE("fit_memory recomputes nothing if possible, else as little as fits, else the smallest need") {
   const TrainingGraph training = to_training(sample::llama(11, 32, 64), {}, 0.0f);
   const std::vector<std::int64_t> sizes{16, 24};
   const kernels::Backend backend = kernels::best_backend();
@@ -168,7 +167,7 @@ TEST_CASE("fitting takes what fits as it is, else as little again as does, else 
   }
 }
 
-TEST_CASE("bug: with a GPU's copies of weights in half there was next to nothing to compute again") {
+TEST_CASE("bug: with a GPU's half-precision copies of weights almost nothing could be recomputed") {
   const Graph forward = sample::llama(11, 32, 64);
   const TrainingGraph whole = to_training(forward, {}, LossSpec{}),
                       half = to_training(forward, {}, LossSpec{}, {Precision::kBF16, sample::gpu()});

@@ -168,7 +168,7 @@ TEST_CASE("inference: dropout gone, statistics used, folding and fusing change n
   }
 }
 
-TEST_CASE("with_loss keeps the logits and counts what is right") {
+TEST_CASE("with_loss keeps the logits and counts correct predictions") {
   const Graph forward = to_inference(sample::cnn());
   const TrainingGraph evaluation = with_loss(forward);
   Pool pool(1);
@@ -237,7 +237,7 @@ TEST_CASE("profiling names nodes, operations and kernels") {
   CHECK(times[0].seconds > 0);
 }
 
-TEST_CASE("feeds that do not fit are refused by name, and the session goes on") {
+TEST_CASE("feeds that do not fit are refused by name, and the session stays usable") {
   const TrainingGraph evaluation = with_loss(to_inference(sample::cnn()));
   const Graph& g = evaluation.graph;
   Pool pool(1);
@@ -272,7 +272,7 @@ TEST_CASE("feeds that do not fit are refused by name, and the session goes on") 
   CHECK_NOTHROW(session.run({images, {evaluation.labels, batch.labels.data(), {4}}}));
 }
 
-TEST_CASE("missing and misshapen weights are all named at once") {
+TEST_CASE("all missing and misshapen weights are named at once") {
   const Graph g = to_inference(sample::cnn());
   Tensors tensors = sample::random_tensors(g);
   tensors.erase("conv1.weight");

@@ -131,7 +131,7 @@ TEST_CASE("what is cut: examples that do not meet, and layers that write more th
   CHECK(tiling_of(perceptron).symbol == -1);  // its weights are what is read
 }
 
-TEST_CASE("what is never cut, even where it is told: statistics of a batch, random numbers, several symbols") {
+TEST_CASE("never cut into tiles, even on request: batch statistics, random numbers, several symbols") {
   CHECK(tiling_of(sample::cnn(0), 2).symbol == -1);     // a batch norm that learns
   CHECK(tiling_of(sample::cnn(0.5f), 2).symbol == -1);  // dropout
   CHECK(tiling_of(sample::transformer(11, 8, 6, 0), 2).symbol == -1);

@@ -121,7 +121,7 @@ TEST_CASE("clipping scales all gradients by one factor, from their norm together
   CHECK(std::abs(std::sqrt(clipped) / (0.05 * 0.1) - 1) < 1e-3);
 }
 
-TEST_CASE("averages follow the weights behind each update") {
+TEST_CASE("averages follow the weights after each update") {
   OptimizerSpec spec;
   spec.average = true;
   Trainer trainer(spec, 1);
@@ -134,7 +134,7 @@ TEST_CASE("averages follow the weights behind each update") {
   CHECK(sample::largest_difference(trainer.tensor("up.weight.ema"), expected) < 1e-6);
 }
 
-TEST_CASE("no parameter is written before the loss is there") {
+TEST_CASE("no parameter is written before the loss is computed") {
   OptimizerSpec spec;
   for (const std::string& name : optimizer_names()) {
     spec.name = name;
@@ -177,7 +177,7 @@ TEST_CASE("the first operation that is not finite is found, in forward and in ba
   CHECK(first->value == "dense1.weight");
 }
 
-TEST_CASE("whatever a step leaves behind that is not finite is seen, in place and by a GPU's norm of it") {
+TEST_CASE("any non-finite state after a step is detected, in place and by a GPU's norm") {
   OptimizerSpec spec;
   spec.name = "adamw";
   Pool pool(2);

@@ -65,7 +65,7 @@ std::int32_t likeliest(const nn::Model& model, graph::Session& session, std::spa
 
 }  // namespace
 
-TEST_CASE("generate: greedy decoding says what whole evaluation says, also beyond the context") {
+TEST_CASE("generate: greedy decoding agrees with whole evaluation, also beyond the context") {
   for (const char* family : {"gpt2", "llama"}) {
     CAPTURE(family);
     const nn::Model model = model_of(family);
@@ -124,7 +124,7 @@ TEST_CASE("generate: the same seed gives the same tokens with any number of thre
   CHECK(generated(model, {1}, 0, sampling).empty());
 }
 
-TEST_CASE("generate: ends behind the stop sequence; refuses what is no language model") {
+TEST_CASE("generate: ends after the stop sequence; refuses a model that is not a language model") {
   const nn::Model model = model_of("gpt2", 64);
   Pool pool(1);
   const Model ready(model, kernels::best_backend(), pool);
@@ -174,7 +174,7 @@ TEST_CASE("generate: bug: prompts of any length are planned in a few sizes, and 
   }
 }
 
-TEST_CASE("draw: frequencies are the probabilities; temperature, top-k and top-p do what they say") {
+TEST_CASE("draw: frequencies match the probabilities; temperature, top-k and top-p have their effect") {
   const std::vector<float> logits{0.0f, 2.0f, -1.0f, 1.0f, 2.0f, -INFINITY};
   const auto frequencies = [&](const Sampling& sampling) {
     std::map<std::int32_t, double> out;

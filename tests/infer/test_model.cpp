@@ -126,7 +126,7 @@ TEST_CASE("infer: a model takes the kind of data whose input its graph has") {
   CHECK(context_of(text_model()) == 12);
 }
 
-TEST_CASE("infer: a model whose parts contradict one another is refused") {
+TEST_CASE("infer: a model with contradictory parts is refused") {
   nn::Model model = image_model();
   model.labels = {"a", "b"};
   CHECK(says(complaint([&] { signature_of(model); }, ErrorKind::kCorrupt), "2 labels for 3 classes"));
@@ -138,7 +138,7 @@ TEST_CASE("infer: a model whose parts contradict one another is refused") {
   CHECK(says(complaint([&] { signature_of(rows); }, ErrorKind::kCorrupt), "3 outputs, its graph 2"));
 }
 
-TEST_CASE("infer: a batch that is filled up says of each example what it says of it alone") {
+TEST_CASE("infer: a padded batch gives each example the same answer as alone") {
   Pool pool(2);
   const Model model(image_model(), kernels::best_backend(), pool);
   Bytes pixels(static_cast<std::size_t>(7 * 40));
@@ -175,7 +175,7 @@ TEST_CASE("infer: sessions of one model answer in several threads at once") {
   for (const std::vector<double>& one : got) CHECK(one == expected);
 }
 
-TEST_CASE("infer: rows given as named values are what the same rows of a file are") {
+TEST_CASE("infer: rows given as named values equal the same rows of a file") {
   Pool pool(1);
   const data::RowSchema schema = schema_of(data::TargetKind::kNumbers);
   NoProgress silent;

@@ -1,4 +1,4 @@
-// What the lists of problems share: tensors and attributes in few words. Used by cases*.cpp.
+// Shared by the lists of problems: tensors and attributes in few words. Used by cases*.cpp.
 #pragma once
 
 #include <vector>
@@ -32,24 +32,24 @@ inline Attrs window_attrs(const WindowCase& w) {
   return attrs;
 }
 
-// int8: weights per channel; the scale of y keeps most results inside its range.
+// int8: weights have scales per channel; y's scale keeps most results within its range.
 inline Attrs quantized_attrs(Attrs attrs, DType y) {
   attrs.scale_x = 0.02f, attrs.scale_y = y == DType::kU8 ? 0.05f : 0.1f;
   return attrs;
 }
 
-// Sets a few elements to NaN, infinities and denormals; also to numbers near the largest, unless they would drown a
+// Sets a few elements to NaN, infinities and denormals; also to numbers near the largest, unless they would dominate a
 // sum.
 Tensor odd(Tensor tensor, float huge = 3e38f);
 
-// What a case gives, computed by ref: for its backward.
+// An output of a case, computed by ref, for its backward.
 Tensor output_of(const Case& forward, std::size_t output);
 
 void convolutions(Cases& cases);
 void losses(Cases& cases);  // and softmax
 void residual_norms(Cases& cases);
 void in_half(Cases& cases);  // and in tf32
-void images(Cases& cases);   // out of bytes
+void images(Cases& cases);   // from bytes
 void primitives(Cases& cases);
 
 }  // namespace mlx::kernels::test

@@ -190,7 +190,7 @@ TEST_CASE("first convolution: int8 sums are exact, results saturate") {
       }
 }
 
-TEST_CASE("first convolution: the table takes it where it is the faster one") {
+TEST_CASE("first convolution: the table uses it if it is faster") {
   if (!has_avx512()) return;
   const auto chosen = [](std::int64_t c, std::int64_t o) {
     Attrs attrs;

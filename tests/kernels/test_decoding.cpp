@@ -89,12 +89,12 @@ void rows_are_independent(const std::vector<Kernel>& rows) {
 
 }  // namespace
 
-TEST_CASE("decoding: ref has the bits of full evaluation") {
+TEST_CASE("decoding: ref gives the bits of full evaluation") {
   decode_equals_full(ref_kernels());
   rows_are_independent(ref_kernels());
 }
 
-TEST_CASE("decoding: avx2 and avx512 have the bits of full evaluation") {
+TEST_CASE("decoding: avx2 and avx512 give the bits of full evaluation") {
   for (const char* backend : {"avx2", "avx512"}) {
     CAPTURE(backend);
     try {

@@ -73,7 +73,7 @@ TEST_CASE("gradients: linear") {
   check_gradient("db", forward, 2, dy, weights[1]);
 }
 
-TEST_CASE("gradients: linear behind gelu") {
+TEST_CASE("gradients: linear after gelu") {
   // y = gelu(x) · wᵀ, whose gradient of x is taken at once.
   const Tensor x = uniform({5, 7}, -3.0f, 3.0f, 1), w = unit_random({4, 7}, 2), dy = unit_random({5, 4}, 4);
   Attrs gelu;
@@ -240,7 +240,8 @@ TEST_CASE("gradients: softmax cross-entropy gives the gradient of its loss, with
 }
 
 TEST_CASE(
-    "gradients: softmax cross-entropy against shares gives the gradient of its loss, and labels' for whole ones") {
+    "gradients: softmax cross-entropy against probabilities gives the gradient of its loss, and that of labels for "
+    "one-hot ones") {
   const Tensor x = uniform({4, 6}, -2.0f, 2.0f, 1);
   const Shape count = shape_of(DType::kS32, {1});
   Tensor shares = uniform({4, 6}, 0.0f, 0.3f, 2), labels = integers(DType::kS32, {4}, 0, 5, 3);
@@ -261,7 +262,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("gradients: losses against targets give the gradient of their mean") {
+TEST_CASE("gradients: losses with targets give the gradient of their mean") {
   const Tensor x = uniform({5, 3}, -2.0f, 2.0f, 1);
   const Tensor labels = uniform({5, 3}, 0.0f, 1.0f, 2), numbers = uniform({5, 3}, -2.0f, 2.0f, 3);
   for (const float smoothing : {0.0f, 0.2f}) {
@@ -278,7 +279,7 @@ TEST_CASE("gradients: losses against targets give the gradient of their mean") {
   }
 }
 
-TEST_CASE("gradients: that of a loss counts times its factor, and the loss does not") {
+TEST_CASE("gradients: the gradient of a loss is multiplied by its factor, and the loss is not") {
   const Tensor x = uniform({5, 3}, -2.0f, 2.0f, 1), targets = uniform({5, 3}, 0.0f, 1.0f, 2);
   const Tensor labels = integers(DType::kS32, {5}, -1, 2, 3);
   for (const Op op : {Op::kSoftmaxCrossEntropy, Op::kSoftCrossEntropy, Op::kBinaryCrossEntropy, Op::kRegressionLoss}) {

@@ -411,7 +411,7 @@ TEST_CASE("oneDNN int8 keeps one layout of weights when the last slice is shorte
   CHECK(65 % slices != 0);
 }
 
-TEST_CASE("oneDNN starts no threads of its own") {
+TEST_CASE("oneDNN starts no threads") {
   const auto threads = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
   };

@@ -78,7 +78,7 @@ void check_bits(const CudaTable& table) {
 
 }  // namespace
 
-TEST_CASE("residual norms: on cuda a sum beside a norm has the bits of a sum of its own") {
+TEST_CASE("residual norms: on cuda a sum fused into a norm has the bits of a separate sum") {
   try {
     check_bits({cuda_kernels(), cuda_device()});
   } catch (const Error& error) {
@@ -86,7 +86,7 @@ TEST_CASE("residual norms: on cuda a sum beside a norm has the bits of a sum of 
   }
 }
 
-TEST_CASE("residual norms: on cuda, emulated, a sum beside a norm has the bits of a sum of its own") {
+TEST_CASE("residual norms: on cuda, emulated, a sum fused into a norm has the bits of a separate sum") {
   check_bits(emulated_cuda());
 }
 

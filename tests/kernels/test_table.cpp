@@ -34,7 +34,7 @@ bool contains(const std::string& text, const char* part) {
 
 }  // namespace
 
-TEST_CASE("table: every operation has a name of its own") {
+TEST_CASE("table: operations' names are unique") {
   std::set<std::string> names;
   for (int op = 0; op < static_cast<int>(Op::kCount); ++op) names.insert(name_of(static_cast<Op>(op)));
   CHECK(names.size() == static_cast<std::size_t>(Op::kCount));
@@ -59,7 +59,7 @@ TEST_CASE("table: oneDNN has all products of bf16, and the oracle") {
 }
 
 // bug: they made other bits under the same key.
-TEST_CASE("table: what libraries read from the environment is cleared but for what they print") {
+TEST_CASE("table: environment variables of libraries are cleared, except those for their output") {
   for (const char* name : {"DNNL_MAX_CPU_ISA", "DNNL_CPU_ISA_HINTS", "ONEDNN_DEFAULT_FPMATH_MODE",
                            "NVIDIA_TF32_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_HEURISTICS_CACHE_CAPACITY"})
     CHECK(is_library_setting(name));

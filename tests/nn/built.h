@@ -1,4 +1,4 @@
-// Models out of TOML text and errors out of calls: what the tests of nn share.
+// Builds models from TOML text and captures errors of calls. Shared by the tests of nn.
 #pragma once
 
 #include <doctest/doctest.h>

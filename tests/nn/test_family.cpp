@@ -52,7 +52,7 @@ TEST_CASE("cnn: shapes, names and the resolved config") {
       R"({"dropout":0.25},{"flatten":true},{"activation":"relu","dense":128,"norm":"none"}]})");
 }
 
-TEST_CASE("cnn: a norm of its own, behind the pooling that its convolution gives to") {
+TEST_CASE("cnn: a separate norm after the pooling that follows its convolution") {
   const Built cnn = built(
       "family = \"cnn\"\nlayers = [{ conv = 4, activation = \"none\" }, { pool = \"max\" }, { norm = \"batch\", "
       "activation = \"relu6\" }, { pool = \"global\" }]");
@@ -78,7 +78,7 @@ TEST_CASE("cnn: padding, strides and global pooling") {
         "[10,4]");
 }
 
-TEST_CASE("mlp: hidden layers behind a flat image") {
+TEST_CASE("mlp: hidden layers after a flattened image") {
   const Built mlp = built("family = \"mlp\"\nhidden = [512, 256]\ndropout = 0.1\nnorm = \"batch\"\n");
   CHECK(dims_of(mlp.graph, "dense1.weight") == "[512,784]");
   CHECK(dims_of(mlp.graph, "dense2.norm.beta") == "[256]");
@@ -87,7 +87,7 @@ TEST_CASE("mlp: hidden layers behind a flat image") {
   CHECK(dims_of(built("family = \"mlp\"\nhidden = []\n").graph, "classifier.weight") == "[10,784]");
 }
 
-TEST_CASE("mlp: rows of features; every family says which data it takes") {
+TEST_CASE("mlp: rows of features; every family declares which data it takes") {
   const Built rows = built("family = \"mlp\"\nhidden = [16]\n", InputSpec::rows(7, 3));
   CHECK(dims_of(rows.graph, "features") == "[batch,7]");
   CHECK(dims_of(rows.graph, "dense1.weight") == "[16,7]");
@@ -121,7 +121,7 @@ TEST_CASE("gpt2: shapes, defaults and parameters of the published model") {
              "t.toml:3: [model] heads: 5 heads do not divide the width 64"));
 }
 
-TEST_CASE("llama: shapes, grouped heads, defaults and what does not fit") {
+TEST_CASE("llama: shapes, grouped heads, defaults and errors") {
   const Built llama = built("family = \"llama\"\nlayers = 2\nwidth = 96\nheads = 6\nkv_heads = 2\ncontext = 40\n",
                             InputSpec::tokens(33));
   graph::validate(llama.graph);
@@ -173,7 +173,7 @@ TEST_CASE("families: training and inference graphs can be made of them") {
   CHECK_THROWS_AS((void)graph::to_decoding(graph::to_inference(built(kCnn).graph)), Error);
 }
 
-TEST_CASE("families: a wrong config says where and what was expected") {
+TEST_CASE("families: an error in a config names the place and what was expected") {
   const auto wrong = [](const std::string& text) { return complaint([&] { (void)built(text); }, ErrorKind::kUsage); };
   CHECK(says(wrong("name = \"x\"\n"), "t.toml: [model] needs the key 'family'"));
   CHECK(says(wrong("family = \"cmn\"\n"), "t.toml:2: [model] family: expected one of \"cnn\", \"mlp\","));

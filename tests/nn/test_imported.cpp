@@ -140,7 +140,7 @@ TEST_CASE("imported: a graph from outside trains, is stored, loads and predicts"
   CHECK(right >= kBatch * 9 / 10);
 }
 
-TEST_CASE("imported: what does not fit the data is refused, and says what does") {
+TEST_CASE("imported: a graph that does not fit the data is refused with what would fit") {
   const auto refusal = [](const InputSpec& input) {
     return complaint([&] { built_from(outside(), input); }, ErrorKind::kUsage);
   };
@@ -153,7 +153,7 @@ TEST_CASE("imported: what does not fit the data is refused, and says what does")
              "needs a model to start from"));
 }
 
-TEST_CASE("imported: a graph over tokens has the context that the model or the config says") {
+TEST_CASE("imported: a graph over tokens has the context given by the model or the config") {
   const Graph language = build_gpt2({7, 16, 8, 2, 1});
   const Built model = built_from(language, InputSpec::tokens(7), 16);
   CHECK(model.context == 16);
@@ -167,7 +167,7 @@ TEST_CASE("imported: a graph over tokens has the context that the model or the c
   CHECK(takes("imported", InputKind::kImages));  // the data says what it is
 }
 
-TEST_CASE("imported: what comes from outside has core operations where it can") {
+TEST_CASE("imported: an outside graph gets core operations where possible") {
   Model model;
   model.family = "imported", model.config = "{}", model.graph = outside();
   model.weights = std::make_shared<const graph::Weights>(weights_of(model.graph));
@@ -186,7 +186,7 @@ TEST_CASE("imported: what comes from outside has core operations where it can") 
 }
 
 // bug: with other classes only the bias behind the last product started anew, as zeros, and not its weights.
-TEST_CASE("imported: with other classes the last product and what stands behind it start anew") {
+TEST_CASE("imported: with other classes the last product and everything after it are fresh") {
   Graph g;
   const Dim batch = Dim::sym(g.symbol("batch"));
   ValueId x = g.input("features", DType::kF32, {batch, Dim::of(4)});
@@ -201,7 +201,7 @@ TEST_CASE("imported: with other classes the last product and what stands behind 
   base.family = "imported", base.config = "{}", base.graph = g, base.labels = {"a"};
   base.weights = std::make_shared<const graph::Weights>(weights_of(g));
   const Built again = built_from(g, InputSpec::rows(4, 16));
-  const Start start = start_from(again, {"b"}, base, 1);
+  const FinetuneStart start = start_from(again, {"b"}, base, 1);
   CHECK(start.fresh == std::vector<std::string>{"bias", "head", "scale"});
   CHECK(start.tensors.at("body").data == base.weights->tensor("body").data);
   const auto numbers = [&](const char* name) {
@@ -217,7 +217,7 @@ TEST_CASE("imported: with other classes the last product and what stands behind 
   CHECK(squares / (64 * 16) == doctest::Approx(2.0 / (64 + 16)).epsilon(0.1));  // Xavier, of 64 terms
 }
 
-TEST_CASE("imported: a training that starts from such a model has its graph") {
+TEST_CASE("imported: a training that starts from an imported model has its graph") {
   const Graph given = outside();
   const TomlNode root = parse_toml("[model]\nfamily = \"imported\"\ninit = \"net\"", "t.toml");
   TomlReader top(root, "t.toml", "");

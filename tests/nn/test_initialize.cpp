@@ -61,7 +61,7 @@ TEST_CASE("initialize: Kaiming before relu, Xavier elsewhere, ones and zeros whe
   }
 }
 
-TEST_CASE("initialize: language models start small, what is added to the residual stream smaller by how often") {
+TEST_CASE("initialize: language models start small, layers that add to the residual stream smaller by their number") {
   for (const char* family : {"gpt2", "llama"}) {
     CAPTURE(family);
     const Built model =
@@ -96,7 +96,7 @@ TEST_CASE("initialize: keyed by seed and name, not by place") {
   CHECK(first.at("classifier.weight").data != first.at("dense2.weight").data);
 }
 
-TEST_CASE("initialize: the normal numbers are those of the C library's functions, and stay what they are") {
+TEST_CASE("initialize: normal numbers agree with the C library's functions, and never change") {
   const Built model = built("family = \"mlp\"\nhidden = [64]\n");
   const graph::Tensors tensors = initialize(model.graph, "mlp", 42);
   const std::vector<float> got = floats(tensors, "dense1.weight");

@@ -95,7 +95,7 @@ TEST_CASE("model: stored, loaded, stored again: the same bits and the same versi
   CHECK(store_model(*here.store, other).id != stored.id);
 }
 
-TEST_CASE("model: a folder's weights are mapped and shared; a file cut short or damaged is told") {
+TEST_CASE("model: a folder's weights are mapped and shared; a truncated or damaged file is reported") {
   Repository repository;
   const Model model = trained();
   const std::string folder = repository.folder.path() + "/m", file = folder + "/" + kWeightsFile;
@@ -143,7 +143,7 @@ TEST_CASE("model: a version whose weights claim to be longer than its graph's is
       says(complaint([&] { (void)load_model(*repository.store, id); }, ErrorKind::kCorrupt), "more than it may have"));
 }
 
-TEST_CASE("model: a language model keeps its tokenizer, which has to fit its logits") {
+TEST_CASE("model: a language model keeps its tokenizer, which must fit its logits") {
   Repository repository;
   const Built gpt = built("family = \"gpt2\"\nlayers = 1\nwidth = 8\nheads = 2\ncontext = 4\n", InputSpec::tokens(3));
   Model model;
@@ -175,7 +175,7 @@ TEST_CASE("model: model.json speaks the Open Inference Protocol") {
   CHECK(json_string(load_model_json(*repository.store, id), "family", "x") == "cnn");
 }
 
-TEST_CASE("model: a description that lies is corrupt, and the message says what") {
+TEST_CASE("model: a false description is corrupt, and the message says why") {
   CHECK(changed([](Json&) {}) == "no error");
   CHECK(says(changed([](Json& j) { j["format"] = "onnx"; }), "m: 'format': expected \"mlx-model\", got \"onnx\""));
   CHECK(says(changed([](Json& j) { j["version"] = 3; }), "format version 3 is not known | a newer mlx may read it"));

@@ -109,7 +109,7 @@ TEST_CASE("mobilenet_v2: shapes, names and fewer halvings") {
   CHECK(dims_of(small.graph, "head") == "[batch,4,4,1280]");
 }
 
-TEST_CASE("residual blocks: a rate of stochastic depth that grows, and gammas that start at zero") {
+TEST_CASE("residual blocks: a growing rate of stochastic depth, and gammas that start at zero") {
   const Built model = built(
       "family = \"resnet\"\ndepth = 20\nstochastic_depth = 0.45\nzero_init_residual = true\ndropout = 0.1\n", kCifar);
   int drops = 0;
@@ -132,7 +132,7 @@ TEST_CASE("residual blocks: a rate of stochastic depth that grows, and gammas th
   CHECK(first("stage2.block1.shortcut.norm.gamma") == 1);
 }
 
-TEST_CASE("training fuses activations into norms and sums; inference has no norm left and the same logits") {
+TEST_CASE("training fuses activations into norms and sums; inference has no norms and the same logits") {
   struct Family {
     const char* text;
     int sums;
@@ -173,7 +173,7 @@ TEST_CASE("training fuses activations into norms and sums; inference has no norm
   }
 }
 
-TEST_CASE("resnet and mobilenet_v2: a wrong config says where and what was expected") {
+TEST_CASE("resnet and mobilenet_v2: an error in a config names the place and what was expected") {
   CHECK(says(wrong("family = \"resnet\"\n"), "t.toml: [model] needs the key 'depth'"));
   CHECK(says(wrong("family = \"resnet\"\ndepth = 19\n"),
              "t.toml:3: [model] depth: expected one of 18, 20, 32, 34, 44, 50, 56, 101, 152, got 19"));

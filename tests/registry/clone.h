@@ -1,4 +1,4 @@
-// A repository in a temporary folder with short ways to fill it, and a dump of everything that listings show.
+// A repository in a temporary folder, short ways to fill it, and a dump of everything that listings show.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,8 +19,8 @@
 
 namespace mlx::registry::test {
 
-// The real disk without waiting for it: what these tests simulate are killed processes and failing calls, not power
-// loss, and hundreds of operations are to take a second.
+// The real disk without syncing. These tests simulate killed processes and failing calls, not power loss, and hundreds
+// of operations should take a second.
 class UnsyncedDisk : public store::Disk {
  public:
   Fd create(const std::string& path) override { return real_->create(path); }
@@ -36,7 +36,7 @@ class UnsyncedDisk : public store::Disk {
   std::unique_ptr<store::Disk> real_ = store::real_disk();
 };
 
-// The home of the one person that all clones belong to which are not told otherwise.
+// The home of the one person that all clones belong to, unless told otherwise.
 inline const std::string& shared_home() {
   static const TempFolder home;
   static const std::string path = home.path();
@@ -70,11 +70,11 @@ struct Clone {
   std::unique_ptr<Repository> repository;
 };
 
-// As this clone's person would make it: with what an operation needs besides kind, body, parents and time. An `actor`
-// that is given is somebody else's.
+// Signs an operation as this clone's person, and fills in everything but kind, body, parents and time. An `actor` makes
+// it somebody else's.
 inline Operation signed_by(Repository& repo, Operation operation, const std::string& actor = {}) {
   operation.signer = repo.signer().public_key;
-  (void)repo.actor();  // makes the id of the clone
+  (void)repo.actor();  // makes the clone's id
   operation.clone = read_text(join_path(repo.mlx_folder(), "actor")).substr(0, 16);
   operation.actor = actor.empty() ? actor_of(operation.clone, operation.signer) : actor;
   operation.signature = repo.signer().sign(kOperationPurpose, signed_bytes(operation));
@@ -82,7 +82,7 @@ inline Operation signed_by(Repository& repo, Operation operation, const std::str
   return operation;
 }
 
-// A stored tree of one file with this text.
+// Stores a tree of one file with this text.
 inline store::ManifestSummary tree(Repository& repo, const std::string& text) {
   const auto batch = repo.store().begin();
   store::Entry entry;
@@ -126,7 +126,7 @@ inline std::string join(const std::vector<std::string>& words) {
   return out;
 }
 
-// One line a row, in the order that the listings give.
+// One line per row, in the order of the listings.
 inline std::string dump(Repository& repo) {
   std::string out = "artifacts " + join(artifact_names(repo)) + "\n";
   for (const Version& v : versions(repo)) {

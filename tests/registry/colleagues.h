@@ -27,14 +27,14 @@ struct Colleagues {
     return result;
   }
   static Digest key(Clone& c) { return c.repo().signer().public_key; }
-  // The same [people] in both clones, as git would bring it.
+  // Declares the same [people] in both clones, as git would bring it.
   void declare(const std::string& name, Clone& who, std::vector<Right> may, std::vector<Digest> until = {}) {
     for (Clone* c : {&ada, &bob}) {
       trust_person(c->root, {name, {key(who)}, may, {}}, false);
       if (!until.empty()) end_trust(c->root, name, until, false);
     }
   }
-  // What somebody with access to the remote puts there, and makes its head.
+  // Publishes an operation as a head of the remote, as somebody with access to the remote could.
   Digest publish(Clone& with, const Operation& operation) {
     const auto remote = store::open_remote(origin.url, {}, *with.disk, with.pool);
     const auto batch = with.repo().store().begin();

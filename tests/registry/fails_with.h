@@ -1,4 +1,4 @@
-// Expecting an Error by kind and by words of its message or hint.
+// Expects an Error of a given kind, with given words in its message or hint.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace mlx::registry::test {
 
-// "" where `body` throws an Error of `kind` whose message or hint holds `words`; otherwise what happened instead.
+// "" if `body` throws an Error of `kind` whose message or hint contains `words`, else what happened instead.
 template <typename Body>
 std::string fails_with(ErrorKind kind, const std::string& words, const Body& body) {
   try {

@@ -1,4 +1,4 @@
-// What the tests of faults need besides a disk that fails: temporary folders in memory, and a passphrase that is known.
+// Fixtures of the fault tests: temporary folders in memory, and a known passphrase.
 #pragma once
 
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 namespace mlx::registry::test {
 
-// Hundreds of repositories, and SQLite waits for the disk at each: in memory where that can be had.
+// Hundreds of repositories are made, and SQLite waits for the disk in each, so they are kept in memory if possible.
 class InMemory {
  public:
   InMemory() {

@@ -50,7 +50,7 @@ class HistoryMaker {
     create_tag(repo, "tag-" + std::to_string(random_()), *version);
   }
 
-  // Whatever it picks: what may not be taken back stays.
+  // Undoes a random operation, or nothing if that one cannot be undone.
   void undo_something(Repository& repo) {
     const std::vector<Operation> all = repo.operations();
     const Operation& any = all[below(static_cast<unsigned>(all.size()))];
@@ -113,7 +113,7 @@ class HistoryMaker {
   std::mt19937 random_;
 };
 
-// Everything that `from` has, without a remote between them: blobs of metrics, then operations.
+// Copies everything from one repository to another without a remote: blobs of metrics, then operations.
 inline void bring(Repository& from, Repository& to) {
   const std::vector<Operation> operations = from.operations();
   const auto batch = to.store().begin();

@@ -29,7 +29,7 @@ TEST_CASE("versions are numbered in turn, and the same content is the same versi
   CHECK(versions(c.repo(), "clf").size() == 2);
 }
 
-TEST_CASE("names that references could not tell apart, or that are no safe path, are refused") {
+TEST_CASE("names that are ambiguous in references, or unsafe as a path, are refused") {
   Clone c;
   for (const std::string name : {"", "a@b", "a:b", "../x", "/x", "x/.git/hooks", "X/.MLX", "run", "a\nb", "\xff"}) {
     INFO(name);
@@ -134,7 +134,7 @@ TEST_CASE("attachments: the last of a kind and name holds, the same twice is not
   CHECK(attachments(c.repo(), v.digest).size() == 2);
 }
 
-TEST_CASE("previous and ALIAS~N: what an alias named before") {
+TEST_CASE("previous and ALIAS~N: an alias's earlier versions") {
   Clone c;
   const Version one = make(c.repo(), "clf", "one"), two = make(c.repo(), "clf", "two"),
                 three = make(c.repo(), "clf", "three");
@@ -166,7 +166,7 @@ TEST_CASE("previous and ALIAS~N: what an alias named before") {
   CHECK(alias_moves(c.repo(), "clf")[1].message == "a try");
 }
 
-TEST_CASE("bug: a run could not be named where the version is meant that it made") {
+TEST_CASE("bug: a run could not be used as a reference to the version that it made") {
   Clone c;
   const std::string run = start_run(c.repo(), run_start("train", "key"));
   CHECK(fails_with(ErrorKind::kNotFound, "made no version", [&] { resolve(c.repo(), "run:" + run); }) == "");

@@ -59,7 +59,7 @@ void write_journal(Audited& c, const std::vector<Bytes>& operations) {
 
 }  // namespace
 
-TEST_CASE("bug: of a history that was lost the audit said that it was as it was written") {
+TEST_CASE("bug: the audit reported a lost history as unaltered") {
   Audited c;
   CHECK_FALSE(verify(c).history_lost);
   c.close();
@@ -71,7 +71,7 @@ TEST_CASE("bug: of a history that was lost the audit said that it was as it was 
   CHECK(finds(c, "was lost together with the journal") == "");
 }
 
-TEST_CASE("bug: a fetch beside a training took its metrics away, and the audit took them for altered") {
+TEST_CASE("bug: a fetch during a training removed its metrics, and the audit reported them as altered") {
   Clone a, b;
   make(a.repo(), "clf", "root");
   bring(a.repo(), b.repo());
@@ -96,7 +96,7 @@ TEST_CASE("bug: a fetch beside a training took its metrics away, and the audit t
   CHECK(verify(a).problems.empty());
 }
 
-TEST_CASE("a healthy history has no problem, whatever is in it") {
+TEST_CASE("a healthy history has no problem, whatever its contents") {
   for (unsigned seed = 1; seed <= 3; ++seed) {
     Clone a, b;
     HistoryMaker maker(500 + seed);
@@ -220,7 +220,7 @@ TEST_CASE("a journal that was cut off, edited or reordered") {
   }
 }
 
-TEST_CASE("what a crash left in the journal is no problem") {
+TEST_CASE("what a crash left in the journal is not a problem") {
   Audited c;
   Operation next;
   next.kind = "tag.create";

@@ -71,7 +71,7 @@ TEST_CASE("bug: after an operation of a clock far ahead, honest ones were called
   CHECK(report.notes[0].find("is ahead of time: it says 2099-") != std::string::npos);
 }
 
-TEST_CASE("bug: a clock far ahead was not told, and a year that no operation bears was recorded as another") {
+TEST_CASE("bug: a clock far ahead was not reported, and an impossible year was recorded as another") {
   constexpr std::int64_t kYear = std::int64_t{31'556'952} * 1'000'000, kNow = 57 * kYear;
   CHECK(far_ahead(kNow, kNow - kYear).empty());
   CHECK(far_ahead(kNow, kNow + kYear).empty());
@@ -88,7 +88,7 @@ TEST_CASE("bug: a clock far ahead was not told, and a year that no operation bea
   CHECK(p.ada.repo().clock_doubt().find("years after the last that was recorded here") != std::string::npos);
 }
 
-TEST_CASE("bug: by a clock that is wrong gc removed what had been taken in seconds before") {
+TEST_CASE("bug: with a wrong clock gc removed what had arrived seconds before") {
   Colleagues p;
   NoProgress quiet;
   make(p.ada.repo(), "clf", "one");

@@ -88,7 +88,7 @@ struct Encrypted {
 
 }  // namespace
 
-TEST_CASE("an erasure takes the versions that it names, and the domain's keys") {
+TEST_CASE("an erasure destroys the versions that it names, and the domain's keys") {
   Encrypted t(true);
   const Version gone = t.add(t.a, "data/p", "somebody"), other = t.add(t.a, "data/x", "nobody");
   t.push(t.a);
@@ -104,7 +104,7 @@ TEST_CASE("an erasure takes the versions that it names, and the domain's keys") 
   CHECK(fails_with(ErrorKind::kRefused, "was erased", [&] { t.text(t.b, gone); }) == "");
 }
 
-TEST_CASE("bug: an erasure took versions that were made later, or by somebody who did not know of it") {
+TEST_CASE("bug: an erasure destroyed versions that were made later, or by somebody who did not know of it") {
   for (const bool encrypted : {true, false}) {
     CAPTURE(encrypted);
     Encrypted t(encrypted);
@@ -164,7 +164,7 @@ TEST_CASE("bug: an erasure of 'main' by one took everything of everybody") {
   CHECK(t.keys_of(t.b, "main") == 0);
 }
 
-TEST_CASE("bug: an erasure whose clock is late or early took what it does not name, or spared what it does") {
+TEST_CASE("bug: an erasure with a wrong clock destroyed what it does not name, or spared what it does") {
   for (const std::int64_t time : {std::int64_t{1}, kMostTime - 1}) {
     Encrypted t(true);
     const Version named = t.add(t.a, "data/p", "named"), spared = t.add(t.a, "data/p", "spared");
@@ -184,7 +184,7 @@ TEST_CASE("bug: an erasure whose clock is late or early took what it does not na
   }
 }
 
-TEST_CASE("bug: an erasure of one domain took keys of another") {
+TEST_CASE("bug: an erasure of one domain destroyed keys of another") {
   Encrypted t(true);
   const Version kept = t.add(t.a, "data/x", "main's");
   Json keys = Json::array();
@@ -198,7 +198,7 @@ TEST_CASE("bug: an erasure of one domain took keys of another") {
   CHECK(t.text(t.a, kept) == "main's");
 }
 
-TEST_CASE("bug: push --repair left a poisoned list of chunks in an encrypted remote, where only members see it") {
+TEST_CASE("bug: push --repair left a poisoned chunk list in an encrypted remote, where only members can see it") {
   Encrypted t(false);
   const auto random = [](unsigned seed) {
     std::mt19937 generator(seed);
@@ -232,7 +232,7 @@ TEST_CASE("bug: push --repair left a poisoned list of chunks in an encrypted rem
   CHECK(registry::push(t.a.repo(), t.origin, t.quiet, true).set_aside.empty());  // once
 }
 
-TEST_CASE("bug: the keys of a clone stood in one file, and a flipped bit took all that is encrypted") {
+TEST_CASE("bug: a clone's keys were in one file, and a flipped bit lost everything encrypted") {
   Encrypted t(true);
   const Version version = t.add(t.a, "data/p", "somebody");
   const std::string first = t.a.path(".mlx/keys"), copy = first + ".copy", whole = read_text(first);

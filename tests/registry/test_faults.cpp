@@ -453,19 +453,19 @@ void sweep(Fault fault, int step, const std::vector<std::string>& only = {}) {
 
 }  // namespace
 
-TEST_CASE("EIO at calls of any change: as before, or done, and it goes through again" * doctest::test_suite("long")) {
+TEST_CASE("EIO at calls of any change: unchanged or done, and a repetition succeeds" * doctest::test_suite("long")) {
   sweep(Fault::kBroken, 4);
 }
-TEST_CASE("a disk that is full from any call of any change on" * doctest::test_suite("long")) {
+TEST_CASE("a disk that is full from any call on" * doctest::test_suite("long")) {
   sweep(Fault::kFull, 4);
 }
 TEST_CASE("death amid any write of any change" * doctest::test_suite("long")) {
   sweep(Fault::kTear, 4);
 }
-TEST_CASE("power that goes at any call, and with it what was not synced" * doctest::test_suite("long")) {
+TEST_CASE("a power loss at any call, with everything that was not synced" * doctest::test_suite("long")) {
   sweep(Fault::kPowerNames, 4);
 }
-TEST_CASE("power that goes at any call, and with it what was not synced and the names of files" *
+TEST_CASE("a power loss at any call, with everything that was not synced and the names of files" *
           doctest::test_suite("long")) {
   sweep(Fault::kPowerForgets, 1);
 }

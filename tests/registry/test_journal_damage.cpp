@@ -20,7 +20,7 @@ void two_versions(Clone& c) {
 
 }  // namespace
 
-TEST_CASE("bug: a flipped bit in the journal's last record passed for a torn end where packs have the operation") {
+TEST_CASE("bug: a flipped bit in the journal's last record passed for a torn end if packs have the operation") {
   Clone c;
   two_versions(c);
   NoProgress quiet;
@@ -46,7 +46,7 @@ TEST_CASE("bug: a flipped bit in the journal's last record passed for a torn end
   CHECK(versions(c.repo()).size() == 2);
 }
 
-TEST_CASE("bug: the size of a journal with a torn end was noted as that of a whole one") {
+TEST_CASE("bug: the size of a journal with a torn end was recorded as that of a whole one") {
   Clone c;
   two_versions(c);
   c.close();

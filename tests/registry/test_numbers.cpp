@@ -135,7 +135,7 @@ TEST_CASE("bug: an alias conflict could not be settled by promoting, whichever v
   CHECK(dump(p.a.repo()) == dump(p.b.repo()));
 }
 
-TEST_CASE("bug: one's own side of an alias conflict could not be taken back: the other's was said to be later") {
+TEST_CASE("bug: one's own side of an alias conflict could not be undone, because the other side counted as later") {
   Pair p;
   const auto [v2, v3] = p.move_on_both_sides();
   undo(p.a.repo(), "", false);

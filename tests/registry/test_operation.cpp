@@ -86,7 +86,7 @@ TEST_CASE("damaged bytes are an error or another operation, never anything else"
   }
 }
 
-TEST_CASE("the fixed order: by generation, then by id, whatever order they come in and whatever clocks say") {
+TEST_CASE("the fixed order is by generation, then by id, whatever the order of arrival and the clocks") {
   const Operation root = operation(100, {});
   const Operation early = operation(50, {root.id}), late = operation(900, {root.id});
   const Operation merge = operation(10, {early.id, late.id});
@@ -128,7 +128,7 @@ TEST_CASE("the fixed order: by generation, then by id, whatever order they come 
   CHECK(stage.heads() == std::vector<Digest>{late.id});
 }
 
-TEST_CASE("a signed operation reads back, and its signature holds for just what was signed") {
+TEST_CASE("a signed operation reads back, and its signature is valid for exactly what was signed") {
   const store::SigningKey key = store::generate_signing_key();
   Operation o = operation(7, {operation(1, {}).id}, R"({"n":1})");
   o.signer = key.public_key;

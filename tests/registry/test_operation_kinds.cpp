@@ -129,7 +129,7 @@ std::vector<std::string> log_of(Clone& c) {
 
 }  // namespace
 
-TEST_CASE("every kind's row is whole, and says of every digest of its bodies what it is") {
+TEST_CASE("every kind's row is complete, and gives the role of every digest in its bodies") {
   std::set<std::string_view> names_seen;
   for (const Kind* const kind : known_kinds().rows()) {
     CAPTURE(std::string(kind->name));
@@ -147,7 +147,7 @@ TEST_CASE("every kind's row is whole, and says of every digest of its bodies wha
   CHECK(names_seen.size() == sample_bodies().size());
 }
 
-TEST_CASE("no operation that is recorded holds a digest which its kind's row does not say") {
+TEST_CASE("no recorded operation holds a digest that its kind's row does not declare") {
   Clone a;
   HistoryMaker(7).make(a.repo(), 60);
   for (const Operation& operation : a.repo().operations()) {
@@ -161,7 +161,7 @@ TEST_CASE("no operation that is recorded holds a digest which its kind's row doe
   }
 }
 
-TEST_CASE("what an operation names is read by role, wherever it stands in the body") {
+TEST_CASE("an operation's content is read by role, at any place in the body") {
   Operation end;
   end.kind = "run.end";
   end.body = canonical(sample_bodies().at("run.end"));
@@ -196,7 +196,7 @@ TEST_CASE("gc keeps the blob of a kind that a test made up, push sends it, a clo
   CHECK(older.repo().heads().empty());
 }
 
-TEST_CASE("a made-up kind is undone and shown by its row, and its blob goes and comes back with it") {
+TEST_CASE("a made-up kind is undone and shown by its row, and its blob is removed and restored with it") {
   Notes t;
   const Version version = make(t.a.repo(), "clf", "weights");
   const Digest first = t.note(version, "first"), second = t.note(version, "second");

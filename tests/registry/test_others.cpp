@@ -73,7 +73,7 @@ struct Others {
 
 }  // namespace
 
-TEST_CASE("bug: a run was what anybody said of it") {
+TEST_CASE("bug: anybody's operations changed a run") {
   Others o;
   const Version model = make(o.ada.repo(), "clf", "weights");
   const std::string done = start_run(o.ada.repo(), run_start("train", "k"));
@@ -114,7 +114,7 @@ TEST_CASE("bug: somebody else's run was resumed in their name") {
   CHECK(read_run(laptop.repo(), run).status == RunStatus::kRunning);
 }
 
-TEST_CASE("bug: what somebody attached was gone once another attached under its name") {
+TEST_CASE("bug: an attachment was gone once somebody else attached under its name") {
   Others o;
   const Version version = make(o.ada.repo(), "clf", "weights");
   attach(o.ada.repo(), version.digest, "card", "README.md", as_bytes(std::string_view("first try")));
@@ -144,7 +144,7 @@ TEST_CASE("bug: what somebody attached was gone once another attached under its 
   CHECK(o.is_projection());
 }
 
-TEST_CASE("bug: the number of a version was given to another by somebody else") {
+TEST_CASE("bug: somebody else could give a version's number to another version") {
   Others o;
   const Version one = make(o.ada.repo(), "clf", "one"), evil = make(o.bob.repo(), "clf", "evil");
   o.after("version.create", o.version_body(evil, 2, "harmless"));
@@ -169,7 +169,7 @@ TEST_CASE("bug: the number of a version was given to another by somebody else") 
   CHECK(o.is_projection());
 }
 
-TEST_CASE("bug: who claimed a number that was another's already took it in the settling") {
+TEST_CASE("bug: a claim on a number that was taken already won the conflict") {
   Others o;
   const Version one = make(o.ada.repo(), "clf", "one"), evil = make(o.bob.repo(), "clf", "evil");
   o.after("version.create", o.version_body(evil, 1, ""));
@@ -201,7 +201,7 @@ TEST_CASE("bug: a second tag of a name made the first one unusable") {
   CHECK(o.tells("takes off the tag of " + o.ada.repo().actor()));
 }
 
-TEST_CASE("bug: who made a version was whoever said so in an operation without parents") {
+TEST_CASE("bug: an operation without parents could claim to have made a version") {
   Others o;
   const Version one = make(o.ada.repo(), "clf", "one");
   for (int i = 0; i < 4; ++i) {  // in the fixed order some are before hers and some behind
@@ -230,7 +230,7 @@ TEST_CASE("bug: who made a version was whoever said so in an operation without p
   }
 }
 
-TEST_CASE("bug: small operations of one person took everybody the cube of their number to apply") {
+TEST_CASE("bug: applying one person's small operations took cubic time") {
   Others o;
   make(o.ada.repo(), "clf", "one");
   std::vector<Operation> many;
@@ -254,7 +254,7 @@ TEST_CASE("bug: small operations of one person took everybody the cube of their 
   CHECK(forgotten.int64(0) == 1);
 }
 
-TEST_CASE("bug: taking in what others made could not be interrupted") {
+TEST_CASE("bug: applying others' operations could not be interrupted") {
   Others o;
   make(o.ada.repo(), "clf", "one");
   const std::string before = dump(o.ada.repo());

@@ -24,7 +24,7 @@ std::ptrdiff_t in_force(Repository& repository) {
   });
 }
 
-TEST_CASE("a name is a blob of its own, and goes with it") {
+TEST_CASE("a name is a separate blob, and is gone when the blob is deleted") {
   Clone a, b;
   CHECK(Names(a.repo()).of(a.repo().actor()) == nullptr);
   CHECK(describe_actor(a.repo(), {"Ann", "ann@example.com", "host-1"}));
@@ -58,7 +58,7 @@ TEST_CASE("the same name gives another digest in another clone") {
   CHECK(a.repo().operations()[0].body != b.repo().operations()[0].body);
 }
 
-TEST_CASE("a blob that is no name leaves the actor without one") {
+TEST_CASE("a blob that is not a name leaves the actor without one") {
   Clone c;
   for (const std::string& text : {std::string("no json"), std::string("[]"), std::string("{\"name\":1}"),
                                   std::string("{\"name\":\"") + std::string(100000, 'x') + "\"}"}) {
@@ -72,7 +72,7 @@ TEST_CASE("a blob that is no name leaves the actor without one") {
   }
 }
 
-TEST_CASE("bug: a forgotten name came back where its actor gave it without knowing") {
+TEST_CASE("bug: a forgotten name came back when its actor, not knowing, gave it again") {
   Clone a, b;
   describe_actor(a.repo(), {"Ann", "", ""});
   bring(a.repo(), b.repo());

@@ -58,7 +58,7 @@ TEST_CASE("merge: a single file renamed on one side and changed on the other kee
   CHECK(merge.pointer == dataset(c, "y.txt", {{"y.txt", "2"}}));
 }
 
-TEST_CASE("merge: what no folder could be added as is a conflict of the whole") {
+TEST_CASE("merge: a result that could not be added as a folder is a conflict of the whole") {
   Clone c;
   const auto merged = [&](const Pointer& base, const Pointer& ours, const Pointer& theirs) {
     return whole(merge_pointers(c.repo(), base, ours, theirs, Favour::kNone, false));
@@ -75,7 +75,7 @@ TEST_CASE("merge: what no folder could be added as is a conflict of the whole") 
   CHECK(merged(both, both, model) == "a dataset on one side, a model on the other");
 }
 
-TEST_CASE("merge: a dry run stores nothing, and what is decided by digests needs no content") {
+TEST_CASE("merge: a dry run stores nothing, and decisions by digests need no content") {
   Clone c;
   const Pointer base = dataset(c, "x", {{"a", "1"}, {"b", "1"}}), ours = dataset(c, "x", {{"a", "2"}, {"b", "1"}}),
                 theirs = dataset(c, "x", {{"a", "1"}, {"b", "2"}});

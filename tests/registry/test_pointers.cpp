@@ -32,7 +32,7 @@ TEST_CASE("a pointer is five sorted lines and reads back") {
   CHECK(encode_pointer(pointer("\xff")).starts_with("artifact %FF\n"));
 }
 
-TEST_CASE("what is not exactly a pointer is refused with file and line") {
+TEST_CASE("a text that is not exactly a pointer is refused with file and line") {
   const std::string good = encode_pointer(pointer("data/a"));
   const auto refused = [&](const std::string& from, const std::string& to, const std::string& words) {
     std::string text = good;
@@ -83,7 +83,7 @@ TEST_CASE("pointers are written once, beside the data or below models") {
   CHECK(fails_with(ErrorKind::kCorrupt, "is at data/fashion.mlx", [&] { all_pointers(c.repo()); }) == "");
 }
 
-TEST_CASE("a folder is ignored once, and what git takes for a pattern is escaped") {
+TEST_CASE("a folder is ignored once, and characters of git patterns are escaped") {
   Clone c;
   make_folders(c.path("data"));
   write_file_atomically(c.path("data/.gitignore"), "*.tmp");
@@ -134,7 +134,7 @@ TEST_CASE("bug: a file of a folder that is not added yet was taken for a damaged
   CHECK(fails_with(ErrorKind::kCorrupt, "which is at data/set.mlx", [&] { all_pointers(c.repo()); }) == "");
 }
 
-TEST_CASE("bug: files called *.mlx that are no pointers stopped every command") {
+TEST_CASE("bug: other programs' *.mlx files stopped every command") {
   Clone c;
   const auto put = [&](const std::string& path, const std::string& text) {
     make_folders(parent_path(c.path(path)));

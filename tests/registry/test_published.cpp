@@ -96,7 +96,7 @@ struct Pushed {
 
 }  // namespace
 
-TEST_CASE("bug: heads are published only where they and all before them are there") {
+TEST_CASE("bug: heads are published only if they and all their ancestors are there") {
   Pushed t;
   CHECK(t.refused("is not there", {Digest::of("nothing")}) == "");
   CHECK(t.refused("there are none", {}) == "");
@@ -113,7 +113,7 @@ TEST_CASE("bug: heads are published only where they and all before them are ther
   CHECK(t.open()->heads() == heads);
 }
 
-TEST_CASE("bug: heads are published only with what they name, as far as the last chunk") {
+TEST_CASE("bug: heads are published only with what they name, down to the last chunk") {
   Pushed t;
   std::string text;
   for (int i = 0; i < 50'000; ++i) text += std::to_string(i);
@@ -135,7 +135,7 @@ TEST_CASE("bug: heads are published only with what they name, as far as the last
   CHECK(t.open()->publish_heads(t.before, heads));
 }
 
-TEST_CASE("what was lost before keeps nobody from pushing") {
+TEST_CASE("an earlier loss keeps nobody from pushing") {
   Pushed t;
   const std::string packs = join_path(t.origin.url, "packs");
   for (const std::string& name : list_folder(packs)) {
@@ -146,7 +146,7 @@ TEST_CASE("what was lost before keeps nobody from pushing") {
   CHECK(t.open()->heads() == t.clone.repo().heads());
 }
 
-TEST_CASE("what was taken back need not be there, and has to where it is brought back") {
+TEST_CASE("undone content may be absent, restored content must be present") {
   Pushed t;
   const Digest manifest = t.take_back_unsent();
   undo(t.clone.repo(), "", true);
@@ -156,7 +156,7 @@ TEST_CASE("what was taken back need not be there, and has to where it is brought
   CHECK(t.open()->publish_heads(t.before, t.clone.repo().heads()));
 }
 
-TEST_CASE("bug: a version that was taken back before it was sent vouched for its lists of files") {
+TEST_CASE("bug: a version that was undone before it was sent vouched for its file lists") {
   Pushed t;
   const Digest manifest = t.take_back_unsent();
   // Made again, with its lists of files and nothing that they name.
@@ -181,7 +181,7 @@ TEST_CASE("bug: an erasure of everything excused content that was never sent") {
   CHECK(t.refused("is not there", t.clone.repo().heads()) == "");
 }
 
-TEST_CASE("bug: where the content of one version was nowhere any more nobody could ever push again") {
+TEST_CASE("bug: once the content of one version was lost everywhere, nobody could push again") {
   Pushed t;
   const Digest lost = make(t.clone.repo(), "clf", "second").digest;
   record_lost(t.clone.repo(), {lost});
@@ -210,7 +210,7 @@ TEST_CASE("bug: where the content of one version was nowhere any more nobody cou
   }
 }
 
-TEST_CASE("bug: operations whose signatures do not hold were published") {
+TEST_CASE("bug: operations with invalid signatures were published") {
   Pushed t;
   Operation forged = t.clone.repo().operations().back();
   forged.parents = t.before;
@@ -228,7 +228,7 @@ TEST_CASE("bug: operations whose signatures do not hold were published") {
   CHECK(t.refused("sign", {forged.id}) == "");
 }
 
-TEST_CASE("bug: whoever may push could leave out what is there, and a gc of the remote removed it") {
+TEST_CASE("bug: a pusher could leave out heads, and a gc of the remote removed their content") {
   Pushed t;
   const std::vector<Digest> older = t.before;
   const Digest manifest = make(t.clone.repo(), "clf", "second").digest;
@@ -294,7 +294,7 @@ TEST_CASE("bug: a server published operations that no clone could apply") {
   CHECK(journal_size(join_path(t.origin.url, "history.db")) > 0);
 }
 
-TEST_CASE("bug: a server published figures of a version that its list of files belies") {
+TEST_CASE("bug: a server published false figures about a version") {
   Pushed t;
   t.server = true;
   const store::ManifestSummary made = tree(t.clone.repo(), "second");
@@ -315,7 +315,7 @@ TEST_CASE("bug: a server published figures of a version that its list of files b
   CHECK(t.open()->publish_heads(t.before, {version(1, made.bytes)}));
 }
 
-TEST_CASE("bug: a server published attachments that were not there") {
+TEST_CASE("bug: a server published missing attachments") {
   Pushed t;
   t.server = true;
   const std::string version = versions(t.clone.repo(), "clf").front().digest.text();
@@ -326,7 +326,7 @@ TEST_CASE("bug: a server published attachments that were not there") {
   CHECK(t.refused("attachment", {t.sent("actor.describe", {{"blob", Digest::of("absent").text()}})}) == "");
 }
 
-TEST_CASE("bug: at a server an erasure excused versions that it does not erase") {
+TEST_CASE("bug: on a server an erasure excused versions that it does not erase") {
   Pushed t;
   t.server = true;
   const Digest manifest = make(t.clone.repo(), "clf", "second").digest;
@@ -357,7 +357,7 @@ TEST_CASE("bug: at a server an erasure excused versions that it does not erase")
   }
 }
 
-TEST_CASE("bug: a server published a history beside that which was there") {
+TEST_CASE("bug: a server published a second, unrelated history") {
   Pushed t;
   t.server = true;
   const Digest apart = t.sent("domain.assign", {{"artifact", "z"}, {"domain", "d"}}, {});
@@ -370,7 +370,7 @@ TEST_CASE("bug: a server published a history beside that which was there") {
   CHECK(t.open()->publish_heads(t.before, {joined}));
 }
 
-TEST_CASE("bug: a server published what an undo no longer excused") {
+TEST_CASE("bug: a server published absent content that an undo no longer excused") {
   Pushed t;
   t.server = true;
   const Digest manifest = t.take_back_unsent();
@@ -389,7 +389,7 @@ TEST_CASE("bug: a server published what an undo no longer excused") {
   CHECK(t.open()->publish_heads(t.before, heads));
 }
 
-TEST_CASE("what a server remembers is not needed, and what a push into the folder brought meanwhile is seen") {
+TEST_CASE("a server's cache is optional, and it sees what a push into the folder brought meanwhile") {
   Pushed t;
   t.server = true;
   const auto push_one = [&](const std::string& name, bool at_server) {

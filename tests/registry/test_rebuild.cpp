@@ -44,7 +44,7 @@ void rebuild(Clone& c) {
 
 }  // namespace
 
-TEST_CASE("a random history comes back whole from operations alone") {
+TEST_CASE("a random history is rebuilt completely from operations alone") {
   for (unsigned seed = 1; seed <= 3; ++seed) {
     INFO("seed ", seed);
     Clone c;
@@ -115,7 +115,7 @@ TEST_CASE("a damaged journal is written again from the database") {
   CHECK(dump(c.repo()) == before);
 }
 
-TEST_CASE("metrics of a run that goes on survive a rebuild in place and a merge that reorders") {
+TEST_CASE("metrics of a running run survive a rebuild in place and a merge that reorders") {
   Clone a, b;
   make(a.repo(), "clf", "root");
   bring(a.repo(), b.repo());
@@ -133,7 +133,7 @@ TEST_CASE("metrics of a run that goes on survive a rebuild in place and a merge 
   CHECK(metrics(a.repo(), run).size() == 3);
 }
 
-TEST_CASE("bug: without database and journal a store was all whole, and its versions were garbage") {
+TEST_CASE("bug: without database and journal fsck found no problem, and the versions were garbage") {
   Clone c;
   NoProgress quiet;
   HistoryMaker(8).make(c.repo(), 10);
@@ -159,7 +159,7 @@ TEST_CASE("bug: without database and journal a store was all whole, and its vers
   CHECK(dump(c.repo()) == before);
 }
 
-TEST_CASE("bug: a history that was lost for good passed for one that never was") {
+TEST_CASE("bug: a lost history passed for one that never existed") {
   Clone c;
   NoProgress quiet;
   make(c.repo(), "clf", "root");
@@ -176,7 +176,7 @@ TEST_CASE("bug: a history that was lost for good passed for one that never was")
   CHECK_THROWS_AS(collect_garbage(c.repo(), {.grace_seconds = 0, .remove = true}, quiet), Error);
 }
 
-TEST_CASE("bug: without a database a journal with a torn or damaged end passed for all that was ever recorded") {
+TEST_CASE("bug: without a database a journal with a torn or damaged end passed for the whole history") {
   Clone c;
   NoProgress quiet;
   for (int i = 0; i < 4; ++i) make(c.repo(), "clf", fmt::format("version {}", i));
@@ -247,7 +247,7 @@ TEST_CASE("bug: without a database a journal with a torn or damaged end passed f
   CHECK(dump(c.repo()) == before);
 }
 
-TEST_CASE("bug: a rebuild left out an operation that it could not take in, and all was whole") {
+TEST_CASE("bug: a rebuild left out an operation that it could not apply, and fsck reported no problem") {
   Clone c;
   make(c.repo(), "clf", "root");
   const std::string journal = c.path(".mlx/journal");
@@ -273,7 +273,7 @@ TEST_CASE("bug: a rebuild left out an operation that it could not take in, and a
   }
 }
 
-TEST_CASE("what a remote lacks is what its heads do not reach, in a history that diverged") {
+TEST_CASE("a remote lacks what its heads do not reach, in a history that diverged") {
   Clone a, b;
   HistoryMaker maker(7);
   maker.make(a.repo(), 8);
@@ -298,7 +298,7 @@ TEST_CASE("what a remote lacks is what its heads do not reach, in a history that
   }
 }
 
-TEST_CASE("clones that merge show the same, in whatever order they learned it, and rebuild to it") {
+TEST_CASE("merged clones show the same, whatever the order of arrival, and rebuild to it") {
   for (unsigned seed = 1; seed <= 2; ++seed) {
     INFO("seed ", seed);
     Clone a, b;

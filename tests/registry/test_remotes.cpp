@@ -50,7 +50,7 @@ TEST_CASE("remotes are added and removed as text") {
         "# our project\n[policy]\nsigned = true   # ask Ann\n\n# pipelines\n[pipelines.nightly]\nrun = \"train\"\n");
 }
 
-TEST_CASE("what can not be edited as text is left alone") {
+TEST_CASE("a table that cannot be edited as text is left alone") {
   TempFolder folder;
   const std::string file = join_path(folder.path(), "mlx.toml"), text = "remotes.lab.url = \"/mnt/lab\"\n";
   write_file_atomically(file, text);

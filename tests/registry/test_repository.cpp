@@ -259,7 +259,7 @@ TEST_CASE("two openings of one folder see each other's operations") {
   CHECK(c.repo().heads().size() == 1);
 }
 
-TEST_CASE("bug: what others committed while fsck read looked to it like damage") {
+TEST_CASE("bug: fsck took what others committed meanwhile for damage") {
   Clone clone;
   std::atomic<bool> stop = false;
   std::thread writer([&] {
@@ -275,7 +275,7 @@ TEST_CASE("bug: what others committed while fsck read looked to it like damage")
   CHECK(problems == std::vector<std::string>{});
 }
 
-TEST_CASE("threads and processes that write at once each get a number of their own") {
+TEST_CASE("concurrent threads and processes get distinct numbers") {
   constexpr int kWriters = 4, kEach = 8;
   Clone c;
   std::vector<store::ManifestSummary> trees;
@@ -328,7 +328,7 @@ TEST_CASE("threads and processes that write at once each get a number of their o
   CHECK(c.repo().heads().size() == 1);
 }
 
-TEST_CASE("a writer killed at any step loses nothing committed, and the next one goes on") {
+TEST_CASE("a writer killed at any step loses nothing committed, and the next one continues") {
   for (int step = 1; step <= 12; ++step) {
     INFO("killed before disk call ", step);
     Clone c;
@@ -349,7 +349,7 @@ TEST_CASE("a writer killed at any step loses nothing committed, and the next one
   }
 }
 
-TEST_CASE("bug: a repository that another user made in a folder above was taken for one's own") {
+TEST_CASE("bug: another user's repository in a folder above was used as one's own") {
   if (::geteuid() != 0) return;  // nobody else can give a folder away
   constexpr uid_t kStranger = 12345;
   Clone c;

@@ -66,7 +66,7 @@ TEST_CASE("a run from start to end") {
   CHECK(metrics(c.repo(), id).size() == 24);
 }
 
-TEST_CASE("what has ended takes no more metrics, and ids must name one run") {
+TEST_CASE("an ended run takes no more metrics, and ids must name one run") {
   Clone c;
   const std::string id = start_run(c.repo(), run_start("train", "key"));
   end_run(c.repo(), id, RunStatus::kFailed, {}, Json::object(), "no memory");
@@ -83,7 +83,7 @@ TEST_CASE("what has ended takes no more metrics, and ids must name one run") {
   CHECK(fails_with(ErrorKind::kNotFound, "no run", [&] { log_metrics(c.repo(), "0000000000000000", {}); }) == "");
 }
 
-TEST_CASE("the last two checkpoints and the best are kept; a run that is done needs none") {
+TEST_CASE("the last two checkpoints and the best are kept; a done run needs none") {
   Clone c;
   const std::string id = start_run(c.repo(), run_start("train", "key"));
   const auto steps = [&] {
@@ -106,7 +106,7 @@ TEST_CASE("the last two checkpoints and the best are kept; a run that is done ne
   CHECK(fails_with(ErrorKind::kConflict, "is done", [&] { resume_run(c.repo(), id, 50); }) == "");
 }
 
-TEST_CASE("a resumed run writes its metrics again from where it was") {
+TEST_CASE("a resumed run writes its metrics again from its last step") {
   Clone c;
   const std::string id = start_run(c.repo(), run_start("train", "key"));
   log_metrics(c.repo(), id, some_points(1, 30));

@@ -55,7 +55,7 @@ TEST_CASE("the strongest source of a setting decides, and the others stay known"
   CHECK(place.read().integer("core.threads") == 3);
 }
 
-TEST_CASE("a file that is wrong names line and what was meant") {
+TEST_CASE("an error in a settings file names the line and a suggestion") {
   SettingsPlace place;
   const auto says = [&](const std::string& text, const std::string& words) {
     write_file_atomically(place.file(SettingOrigin::kTracked), text);
@@ -116,7 +116,7 @@ TEST_CASE("bug: a link to a device in the place of mlx.toml took memory without 
                    [&] { write_setting(place.sources, SettingOrigin::kTracked, "core.threads", "4", false); }) == "");
 }
 
-TEST_CASE("which folders of others are safe, nobody says but the user") {
+TEST_CASE("only the user declares which folders of others are safe") {
   SettingsPlace place;
   const auto write = [&](SettingOrigin origin) {
     return write_setting(place.sources, origin, "safe.directory", "/srv/shared", false);

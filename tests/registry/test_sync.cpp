@@ -49,7 +49,7 @@ bool holds(Clone& c, const Digest& manifest) {
 
 }  // namespace
 
-TEST_CASE("what one clone pushes the other has after a fetch: operations, content, metrics, attachments") {
+TEST_CASE("a fetch brings what another clone pushed: operations, content, metrics, attachments") {
   Team t;
   HistoryMaker(21).make(t.a.repo(), 30);
   const SyncResult pushed = t.push(t.a);
@@ -86,7 +86,7 @@ TEST_CASE("what one clone pushes the other has after a fetch: operations, conten
   }
 }
 
-TEST_CASE("bug: a push did not find what another process had committed since it began") {
+TEST_CASE("bug: a push did not find what another process had committed since it started") {
   Team t;
   make(t.a.repo(), "clf", "one");
   (void)t.a.repo().store().stat();  // it sees what is there now
@@ -97,7 +97,7 @@ TEST_CASE("bug: a push did not find what another process had committed since it 
   CHECK(holds(t.b, second.digest));
 }
 
-TEST_CASE("bug: where the history was lost another one was begun, and the first refused as a stranger's") {
+TEST_CASE("bug: after the history was lost another one was started, and the first was refused as unrelated") {
   const TempFolder ben_home;
   Team t;
   Clone ben("ben", ben_home.path());
@@ -220,7 +220,7 @@ TEST_CASE("added data whose pointer is not committed as a version is pushed too"
   CHECK(holds(t.b, data.id));
 }
 
-TEST_CASE("a pointer whose data is nowhere is not found") {
+TEST_CASE("a pointer whose data exists nowhere is kNotFound") {
   Team t;
   make(t.a.repo(), "clf", "one");
   t.push(t.a);
@@ -247,7 +247,7 @@ TEST_CASE("a push over operations that this clone does not have is refused until
   CHECK(dump(t.a.repo()) == dump(t.b.repo()));
 }
 
-TEST_CASE("folders are relative to the root, and a remote that is not there says so") {
+TEST_CASE("folders are relative to the root, and a missing remote is an error") {
   Team t;
   make(t.a.repo(), "clf", "one");
   push(t.a.repo(), {"near", "../near"}, t.quiet);
@@ -258,7 +258,7 @@ TEST_CASE("folders are relative to the root, and a remote that is not there says
   CHECK(fails_with(ErrorKind::kUsage, "gopher", [&] { fetch(t.a.repo(), {"x", "gopher://x/y"}, {}, t.quiet); }) == "");
 }
 
-TEST_CASE("a remote that lies is found out, and nothing of it stays") {
+TEST_CASE("a remote that lies is detected, and nothing of it is kept") {
   Team t;
   make(t.a.repo(), "clf", "one");
   t.push(t.a);
@@ -314,7 +314,7 @@ TEST_CASE("a remote that lies is found out, and nothing of it stays") {
   CHECK(dump(t.b.repo()) == before);
 }
 
-TEST_CASE("bug: what an operation said of a version's files and bytes was never compared with the version") {
+TEST_CASE("bug: claims about a version's files and bytes were never compared with the version") {
   Team t;
   make(t.a.repo(), "clf", "one");
   t.push(t.a);

@@ -64,7 +64,7 @@ TEST_CASE("a fresh clone takes the keys that it meets first, and no others later
   CHECK(dump(p.ada.repo()) == dump(p.bob.repo()));
 }
 
-TEST_CASE("[people] says what for: who may commit may not promote") {
+TEST_CASE("[people] grants single rights: a person who may commit may not promote") {
   Colleagues p;
   bob_promotes_and_may_not(p);
   CHECK(fails_with(ErrorKind::kRefused, "bob may not promote", [&] { p.push(p.bob); }) == "");
@@ -78,7 +78,7 @@ TEST_CASE("[people] says what for: who may commit may not promote") {
   CHECK(resolve(p.ada.repo(), "clf@production").number == 1);
 }
 
-TEST_CASE("bug: what [people] refuses was recorded, and kept the clone from pushing ever after") {
+TEST_CASE("bug: an operation that [people] refuses was recorded, and the clone could never push again") {
   Colleagues p;
   make(p.ada.repo(), "clf", "one");
   p.declare("ada", p.ada, kEveryRight);
@@ -110,7 +110,7 @@ TEST_CASE("bug: what [people] refuses was recorded, and kept the clone from push
   CHECK_FALSE(may_record(bob, "version.create"));
 }
 
-TEST_CASE("a run that was allowed to begin ends, whatever [people] says meanwhile") {
+TEST_CASE("a run that was allowed to start can end, whatever [people] says meanwhile") {
   Clone c;
   const std::string run = start_run(c.repo(), run_start("train", "key"));
   TempFolder home;
@@ -162,7 +162,7 @@ TEST_CASE("bug: a compromised key could not be retired, and came back with the n
   CHECK(fails_with(ErrorKind::kRefused, "eve signed it after", [&] { p.fetch(p.ada); }) == "");
 }
 
-TEST_CASE("bug: a right that was taken away made fresh clones refuse what it had been used for") {
+TEST_CASE("bug: fresh clones refused what a right had been used for before it was withdrawn") {
   Colleagues p;
   make(p.ada.repo(), "clf", "one");
   p.declare("ada", p.ada, kEveryRight);
@@ -194,7 +194,7 @@ TEST_CASE("what was recorded before [people] refused it is vouched for, and noth
                    [&] { move_alias(p.bob.repo(), "staging", resolve(p.bob.repo(), "clf@v1")); }) == "");
 }
 
-TEST_CASE("who left keeps what they did before, whatever their clock says later") {
+TEST_CASE("earlier operations of a person who left still count, whatever their clock says later") {
   Colleagues p;
   make(p.ada.repo(), "clf", "one");
   p.declare("ada", p.ada, kEveryRight);
@@ -216,7 +216,7 @@ TEST_CASE("who left keeps what they did before, whatever their clock says later"
   CHECK(resolve(p.ada.repo(), "clf@v2").tags.empty());
 }
 
-TEST_CASE("bug: an operation was believed whoever made it") {
+TEST_CASE("bug: an operation was accepted from anybody") {
   Colleagues p;
   const Version version = make(p.ada.repo(), "clf", "one");
   p.push(p.ada);
@@ -251,7 +251,7 @@ TEST_CASE("bug: an operation was believed whoever made it") {
   CHECK(dump(p.bob.repo()) == before);
 }
 
-TEST_CASE("bug: an undo took back what somebody else had made") {
+TEST_CASE("bug: an undo undid somebody else's operation") {
   Colleagues p;
   p.declare("ada", p.ada, kEveryRight);
   p.declare("bob", p.bob, kEveryRight);
@@ -267,7 +267,7 @@ TEST_CASE("bug: an undo took back what somebody else had made") {
   CHECK(versions(p.ada.repo()).size() == 1);
 }
 
-TEST_CASE("bug: whoever signed first under the id of an actor was that actor") {
+TEST_CASE("bug: the first to sign under an actor's id became that actor") {
   Colleagues p;
   Operation old = unsigned_tag(p.ada, Version{}, "old");  // of a history from before there were signatures
   old.kind = "domain.assign";
@@ -289,7 +289,7 @@ TEST_CASE("bug: whoever signed first under the id of an actor was that actor") {
   CHECK_FALSE(same_maker(forged, signed_by(p.ada.repo(), unsigned_tag(p.ada, Version{}, "x"))));
 }
 
-TEST_CASE("bug: what somebody signed in another project was taken for this one's") {
+TEST_CASE("bug: operations signed in another project were accepted in this one") {
   Colleagues p;
   p.declare("ada", p.ada, kEveryRight);
   p.declare("bob", p.bob, kEveryRight);
@@ -332,7 +332,7 @@ TEST_CASE("bug: what somebody signed in another project was taken for this one's
   }
 }
 
-TEST_CASE("bug: a number that leaves none for the next was taken in") {
+TEST_CASE("bug: a version number that leaves none for the next was accepted") {
   Colleagues p;
   p.declare("ada", p.ada, kEveryRight);
   p.declare("bob", p.bob, kEveryRight);
@@ -354,7 +354,7 @@ TEST_CASE("bug: a number that leaves none for the next was taken in") {
   CHECK(fails_with(ErrorKind::kCorrupt, "'number'", [&] { p.fetch(p.bob); }) == "");
 }
 
-TEST_CASE("bug: a remote that was put back to an earlier state was not noticed") {
+TEST_CASE("bug: a rolled-back remote was not noticed") {
   Colleagues p;
   p.declare("ada", p.ada, kEveryRight);
   make(p.ada.repo(), "clf", "one");
@@ -373,7 +373,7 @@ TEST_CASE("bug: a remote that was put back to an earlier state was not noticed")
   CHECK(lost().empty());
 }
 
-TEST_CASE("a remote that others have pushed to has not gone back") {
+TEST_CASE("a remote that others have pushed to is not rolled back") {
   Colleagues p;
   p.declare("ada", p.ada, kEveryRight);
   p.declare("bob", p.bob, kEveryRight);
@@ -387,7 +387,7 @@ TEST_CASE("a remote that others have pushed to has not gone back") {
   CHECK(rolled_back(p.ada.repo(), p.origin, history.heads, &history.unknown).empty());
 }
 
-TEST_CASE("unsigned history of an older mlx counts up to where [people] says") {
+TEST_CASE("unsigned history of an older mlx counts up to the operations in [people]") {
   Colleagues p;
   Operation old;
   old.kind = "domain.assign";

@@ -63,7 +63,7 @@ TEST_CASE("undo walks back, redo walks forward, and the history keeps it all") {
   CHECK(shown(c.repo()) == states[5]);
 }
 
-TEST_CASE("an earlier operation is taken back where nothing builds on it") {
+TEST_CASE("an earlier operation can be undone if nothing builds on it") {
   Clone c;
   const Version one = make(c.repo(), "clf", "one");
   const std::string made = last_id(c.repo()).hex();
@@ -99,7 +99,7 @@ TEST_CASE("only the last move of an alias is taken back, and runs never are") {
                    [&] { undo(c.repo(), c.repo().operations()[1].id.hex(), false); }) == "");
 }
 
-TEST_CASE("the operations of another clone are undone there") {
+TEST_CASE("another clone's operations can only be undone there") {
   Clone a, b;
   make(a.repo(), "clf", "one");
   bring(a.repo(), b.repo());
@@ -111,7 +111,7 @@ TEST_CASE("the operations of another clone are undone there") {
   CHECK(versions(b.repo(), "clf").empty());
 }
 
-TEST_CASE("what someone built on without knowing of the undo stays in force everywhere") {
+TEST_CASE("an operation that somebody built on without knowing of its undo stays in force everywhere") {
   Clone a, b;
   const Version one = make(a.repo(), "clf", "one");
   exchange(a, b);
@@ -155,7 +155,7 @@ TEST_CASE("an alias that was moved on without knowing of the undo keeps both mov
   CHECK(alias_moves(a.repo()).size() == 2);
 }
 
-TEST_CASE("a tag that two clones gave to different versions is settled by taking it off one") {
+TEST_CASE("a tag that two clones gave to different versions is resolved by deleting one") {
   Clone a, b;
   const Version one = make(a.repo(), "clf", "one"), two = make(a.repo(), "clf", "two");
   exchange(a, b);
@@ -177,7 +177,7 @@ TEST_CASE("a tag that two clones gave to different versions is settled by taking
   CHECK(dump(a.repo()) == dump(b.repo()));
 }
 
-TEST_CASE("a number that was taken back is given again only where nobody saw it") {
+TEST_CASE("the number of an undone version is given again only if nobody has seen it") {
   Clone a, b;
   make(a.repo(), "clf", "one");
   make(a.repo(), "clf", "two");
@@ -216,7 +216,7 @@ TEST_CASE("random histories with undo agree in every clone and rebuild to the sa
   CHECK(undone > 5);
 }
 
-TEST_CASE("bug: undo after a redo took back another operation than the one redone") {
+TEST_CASE("bug: undo after a redo undid another operation than the one redone") {
   Clone c;
   const Version one = make(c.repo(), "clf", "one");
   create_tag(c.repo(), "early", one);

@@ -1,4 +1,4 @@
-// A server in a thread with small models, and a client that sends bytes as they are: what the tests of serving share.
+// A server in a thread with small models, and a client that sends raw bytes. Shared by the tests of serving.
 #pragma once
 
 #include <arpa/inet.h>
@@ -77,7 +77,7 @@ inline nn::Model initialized(const std::string& config, const nn::InputSpec& inp
   return model;
 }
 
-// Rooms, a number, and the city, of two, or neither; two outputs.
+// Columns rooms (a number) and city (one of two, or neither); two outputs.
 inline nn::Model row_model(data::TargetKind kind = data::TargetKind::kNumbers, bool impute = false) {
   nn::Model model = initialized("family = \"mlp\"\nhidden = [8]\n", nn::InputSpec::rows(3, 2));
   data::RowSchema schema;
@@ -93,7 +93,7 @@ inline nn::Model row_model(data::TargetKind kind = data::TargetKind::kNumbers, b
   return model;
 }
 
-// Bytes, which need not be text; weights large enough that the prompt matters.
+// Byte tokens, which need not be text. The weights are large, so that the prompt matters.
 inline nn::Model text_model() {
   nn::Model model = initialized("family = \"gpt2\"\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 12\n",
                                 nn::InputSpec::tokens(256), 10);
@@ -112,7 +112,7 @@ inline std::vector<Named> clf() {
   return models;
 }
 
-// Each model under its name, version 2.
+// Serves each model under its name, as version 2.
 class Running {
  public:
   explicit Running(ServerOptions options = {}) : Running(clf(), std::move(options)) {}
@@ -168,12 +168,12 @@ class Client {
   void send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent <= 0) return;  // the server may have closed: what it said stands in the answer
+      if (sent <= 0) return;  // the server may have closed after sending an answer
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     }
   }
   void end_sending() { ::shutdown(fd_.get(), SHUT_WR); }
-  Answer head() {  // of a stream
+  Answer head() {  // the head of a stream
     Answer answer;
     std::size_t end = 0;
     while ((end = received_.find("\r\n\r\n")) == std::string::npos)
@@ -198,7 +198,7 @@ class Client {
     received_.erase(0, length);
     return answer;
   }
-  // The next chunk of a stream whose head has been read; "" at its end, and where the connection ends early.
+  // The next chunk of a stream whose head has been read. "" at its end, and if the connection ends early.
   std::string chunk() {
     std::size_t end = 0;
     while ((end = received_.find("\r\n")) == std::string::npos)

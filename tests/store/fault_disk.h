@@ -1,4 +1,4 @@
-// A Disk that fails or "dies" at its Nth call: for the tests of crash safety.
+// A Disk that fails or "dies" at its Nth call, for the tests of crash safety.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace mlx::store {
 
-struct Killed {};  // not an mlx::Error: nothing may catch it
+struct Killed {};  // not an mlx::Error, so that nothing catches it
 
 class FaultDisk final : public Disk {
  public:
@@ -20,7 +20,7 @@ class FaultDisk final : public Disk {
     kBroken,     // the Nth call fails as on a broken disk (EIO); later ones work
     kFailAfter,  // the Nth and all later ones fail (a disk that stays full or has gone read-only)
     kDie,        // the process ends before the Nth call: it and all later ones throw Killed
-    kTear,       // as kDie, but a write at N gets half of its bytes to the disk
+    kTear,       // like kDie, but a write at N writes half of its bytes
   };
   FaultDisk(Fault fault, int at) : fault_(fault), at_(at) {}
   int calls() const { return calls_; }
@@ -40,7 +40,7 @@ class FaultDisk final : public Disk {
     act(here, path);
     real_->write(fd, bytes, path);
   }
-  void sync(const Fd& fd, const std::string& path) override { step(path); }  // no power is lost in a test
+  void sync(const Fd& fd, const std::string& path) override { step(path); }  // these tests lose no power
   void sync_folder(const std::string& path) override { step(path); }
   void rename(const std::string& from, const std::string& to) override {
     step(to);
@@ -75,7 +75,7 @@ class FaultDisk final : public Disk {
   std::atomic<bool> failed_in_remove_{false};
 };
 
-// The real disk without syncing, which takes time and which tests do not need.
+// The real disk without syncing, which is slow and which tests do not need.
 inline std::unique_ptr<Disk> unsynced_disk() {
   return std::make_unique<FaultDisk>(FaultDisk::Fault::kFail, 0);
 }

@@ -1,4 +1,4 @@
-// Chunk lists under wrong ids, for tests that nobody accepts them.
+// Chunk lists under wrong ids, for tests that they are never accepted.
 #pragma once
 
 #include <map>
@@ -20,7 +20,8 @@ inline StoredObject as_list(const ChunkList& list, const Digest& file) {
   return Codec().encode({file, ObjectKind::kChunkList}, file, encode_chunk_list(list));
 }
 
-// A file of some chunks, its list, and a list of other chunks of the same sizes that claims to be the same file.
+// A file of several chunks, its chunk list, and a list of other chunks of the same sizes that claims to be the same
+// file.
 struct Lie {
   std::vector<StoredObject> honest, forged;  // chunks
   StoredObject list, lie;

@@ -75,8 +75,8 @@ class PowerLossDisk final : public Disk {
 
   void step(const std::string&) override { step(); }
 
-  // Loses the power. Unsynced contents are lost, even if their names stay. Names in unsynced folders are as before, or
-  // with `with_names` as if the folders had been synced.
+  // Loses the power. Unsynced contents are lost, even if their names stay. Names in unsynced folders are reset; with
+  // `with_names` they stay, as if the folders had been synced.
   void lose(bool with_names) {
     for (const auto& [number, file] : files_) {
       if (size_of(file.fd.get()) <= file.synced) continue;
@@ -112,7 +112,7 @@ class PowerLossDisk final : public Disk {
     struct stat status {};
     return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
   }
-  // The descriptor keeps the inode's number from being given to another file.
+  // The descriptor keeps the inode's number from being reused for another file.
   void watch(const std::string& path) {
     Fd fd = open_file(path, O_WRONLY);
     const ino_t number = inode(fd.get());
@@ -123,7 +123,7 @@ class PowerLossDisk final : public Disk {
     watch(path);
     names_.push_back({parent_path(path), [=] { ::unlink(path.c_str()); }});
   }
-  // A second name for what stands at `path`, outside of everything under test; "" where nothing does.
+  // Links the file at `path` under a second name, outside of everything under test; "" if there is none.
   std::string keep(const std::string& path) {
     const std::string kept = join_path(kept_.path(), std::to_string(++kept_count_));
     return ::link(path.c_str(), kept.c_str()) == 0 ? kept : std::string();

@@ -1,4 +1,4 @@
-// What a training needs if there is no repository: a sink that keeps in memory what it is told, and a config.
+// Fixtures for training without a repository: a sink that keeps everything in memory, and a config.
 #pragma once
 
 #include <map>

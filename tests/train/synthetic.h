@@ -1,5 +1,4 @@
-// A small dataset that can be learned: 12x12 images of three bar patterns with noise, as IDX files, added to a
-// repository.
+// A small learnable dataset: noisy 12x12 images of three bar patterns, as IDX files, added to a repository.
 #pragma once
 
 #include <string>

@@ -84,8 +84,7 @@ TEST_CASE("a disk that is full costs checkpoints, with warnings, and not the tra
   CHECK(progress.warnings.find("No space left on device") != std::string::npos);
 }
 
-TEST_CASE(
-    "a disk that is full when the model is to be stored: the error says how to go on, and that gives the same bits") {
+TEST_CASE("a disk that is full when the model is stored: the error says how to resume, which gives the same bits") {
   World expected;
   expected.train();
   const auto full = std::make_shared<std::atomic<bool>>(false);

@@ -48,7 +48,7 @@ TEST_CASE("bug: a training that was stopped began at step 0 again, without a wor
   }
 }
 
-TEST_CASE("how often checkpoints are made is no part of the key, and free to change when it goes on") {
+TEST_CASE("the checkpoint interval is not part of the key, and may change on resume") {
   World whole, stopped;
   whole.train();
   stop_at(stopped, 5);
@@ -89,7 +89,7 @@ TEST_CASE("bug: how often checkpoints were made decided in which step a training
   }
 }
 
-TEST_CASE("a training that is done goes on for longer with its optimizer's state, as a run of its own") {
+TEST_CASE("a done training is extended with its optimizer state, as a new run") {
   const std::string constant =
       replaced(synthetic::kConfig, "learning_rate = 0.05", "learning_rate = 0.01\nschedule = \"constant\"");
   const std::string longer = replaced(constant, "epochs = 3", "epochs = 5");

@@ -87,7 +87,7 @@ bool trains_bf16() {
 
 }  // namespace
 
-TEST_CASE("precision: image families in bf16 come to f32's loss") {
+TEST_CASE("precision: image families in bf16 reach f32's loss") {
   if (!trains_bf16()) return;
   check_family(kImages + std::string("family = \"mlp\"\nhidden = [32, 32]\n") + kSgd, 0.02);
   check_family(kImages +
@@ -98,14 +98,14 @@ TEST_CASE("precision: image families in bf16 come to f32's loss") {
                0.02);
 }
 
-TEST_CASE("precision: residual families in bf16 come to f32's loss" * doctest::test_suite("long")) {
+TEST_CASE("precision: residual families in bf16 reach f32's loss" * doctest::test_suite("long")) {
   if (!trains_bf16()) return;
   check_family(kImages + std::string("family = \"resnet\"\ndepth = 20\nwidth = 0.5\n") + kSgd, 0.05);
   check_family(kImages + std::string("family = \"mobilenet_v2\"\nwidth = 0.25\nhalvings = 2\ndropout = 0.0\n") + kSgd,
                0.05);
 }
 
-TEST_CASE("precision: language models in bf16 come to f32's loss" * doctest::test_suite("long")) {
+TEST_CASE("precision: language models in bf16 reach f32's loss" * doctest::test_suite("long")) {
   if (!trains_bf16()) return;
   const std::string size = "layers = 2\nwidth = 32\nheads = 4\ncontext = 16\n";
   check_family(kText + ("family = \"gpt2\"\n" + size) + kAdamW, 0.05);
@@ -152,8 +152,7 @@ TEST_CASE("precision: what was used is part of the key and of the record; f32's 
   CHECK(precision_of(config, data, kernels::best_backend()) == graph::Precision::kF32);
 }
 
-TEST_CASE(
-    "precision: on a GPU bf16 where nothing else is said and targets are not numbers; tf32 and fp16 there alone") {
+TEST_CASE("precision: on a GPU the default is bf16 unless targets are numbers; tf32 and fp16 only there") {
   World world;
   TrainConfig config = world.config();
   const kernels::Backend kGpu = kernels::backend_named("cuda"), kCpu = kernels::backend_named("onednn");

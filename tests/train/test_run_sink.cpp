@@ -29,7 +29,7 @@ TrainingResult train_in_memory(const std::string& text, RunSink& sink, Progress&
   return run_training(config, built, data, options, sink, pool, progress);
 }
 
-TEST_CASE("a training needs no repository: a sink of its own gets the same bits, metrics and checkpoints") {
+TEST_CASE("a training needs no repository: another sink gets the same bits, metrics and checkpoints") {
   World world;
   const TrainOutcome expected = world.train();
   const nn::Model stored = nn::load_model(world.repository->store(), expected.version.digest);
@@ -50,7 +50,7 @@ TEST_CASE("a training needs no repository: a sink of its own gets the same bits,
   }
 }
 
-TEST_CASE("a sink's last checkpoint is where an interrupted training goes on, to the same bits") {
+TEST_CASE("an interrupted training continues from the sink's last checkpoint, to the same bits") {
   NoProgress silent;
   MemorySink whole, stopped;
   const TrainingResult expected = train_in_memory(synthetic::kConfig, whole, silent);
@@ -66,7 +66,7 @@ TEST_CASE("a sink's last checkpoint is where an interrupted training goes on, to
   CHECK(stopped.metrics["train/loss"] == whole.metrics["train/loss"]);
 }
 
-TEST_CASE("bug: an interruption ended every work of the process: of two trainings the other one goes on to its end") {
+TEST_CASE("bug: an interruption ended every work of the process: the other one of two trainings completes") {
   NoProgress silent;
   MemorySink alone, stopped, other;
   const TrainingResult expected = train_in_memory(synthetic::kConfig, alone, silent);

@@ -94,7 +94,7 @@ TEST_CASE("a schedule's bad keys are named with file and line") {
   CHECK(says(refusal("learning_rate = 'fast'"), "learning_rate"));
 }
 
-TEST_CASE("what is not the default stands in the key, and nothing else") {
+TEST_CASE("the key holds what is not the default, and nothing else") {
   Json json = Json::object();
   write_schedule(read(""), json);
   CHECK(canonical(json) == R"({"learning_rate":0.1,"schedule":"cosine","warmup":0.0})");

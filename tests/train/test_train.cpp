@@ -56,7 +56,7 @@ TEST_CASE("another seed gives another version") {
   CHECK(one.id() != two.id());
 }
 
-TEST_CASE("training again is unchanged; force gives the same bits; a lost pointer comes back") {
+TEST_CASE("training again is unchanged; force gives the same bits; a lost pointer is restored") {
   World world;
   const train::TrainOutcome first = world.train();
   const train::TrainOutcome again = world.train();

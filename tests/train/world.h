@@ -1,4 +1,4 @@
-// A repository with a dataset and a config to train, and ways to stop in the middle. Shared by the tests of training.
+// A repository with a dataset and a config to train, and ways to interrupt training. Shared by the tests of training.
 #pragma once
 
 #include <csignal>
@@ -62,7 +62,7 @@ inline std::string with(const std::string& lines, const std::string& config = sy
   return config + lines + "\n";
 }
 
-// Counts steps and calls `at` when the given one is done; keeps warnings.
+// Counts steps, calls `at` when the given step is done, and keeps warnings.
 struct Tripwire : Progress {
   Tripwire(std::uint64_t at_step, std::function<void()> what, const Interruption& of = Interruption::never())
       : Progress(of), step(at_step), fire(std::move(what)) {}

@@ -63,7 +63,7 @@ registry::Run only_run(registry::Repository& repository) {
   return all[0];
 }
 
-TEST_CASE("work makes a version, records how, and is not done twice") {
+TEST_CASE("work makes a version, records how, and is not repeated") {
   Clone clone;
   const Outcome first = run_clf(clone.repo());
   CHECK_FALSE(first.unchanged);
@@ -101,7 +101,7 @@ TEST_CASE("force runs it again; the same bytes are the same version") {
   CHECK(registry::versions(clone.repo(), "clf").size() == 1);
 }
 
-TEST_CASE("the key is made of all that decides the result, and of nothing else") {
+TEST_CASE("the key contains everything that determines the result, and nothing else") {
   using Change = void (*)(Work&);
   const Change decides[] = {
       [](Work& work) { work.command = "eval"; },
@@ -141,14 +141,14 @@ TEST_CASE("the role of an input counts, and portable kernels are the same on eve
   CHECK(key_of(one) == key_of(other));
 }
 
-TEST_CASE("a foreign command is known by its files, whatever the kernels of this machine") {
+TEST_CASE("a foreign command is identified by its files, whatever this machine's kernels") {
   const Numerics foreign{Digest::of("train.py"), std::nullopt};
   CHECK(numerics_id(foreign) == numerics_id({Digest::of("train.py"), std::nullopt}));
   CHECK(numerics_id(foreign) != numerics_id({Digest::of("other.py"), std::nullopt}));
   CHECK_FALSE(environment(foreign, 2).contains("kernels"));
 }
 
-TEST_CASE("an answer counts only where its version is still called what the work makes") {
+TEST_CASE("an answer counts only while its version still has the name that the work makes") {
   Clone clone;
   const Outcome first = run_clf(clone.repo());
   Work renamed = some_work();
@@ -164,7 +164,7 @@ TEST_CASE("an answer counts only where its version is still called what the work
   CHECK(other.versions.at(0).digest == first.versions.at(0).digest);
 }
 
-TEST_CASE("a body that throws ends its run, and none of its versions is seen") {
+TEST_CASE("a body that throws ends its run, and none of its versions is visible") {
   struct Bad {
     std::function<void()> fail;
     const char* status;
@@ -196,7 +196,7 @@ TEST_CASE("a body that throws ends its run, and none of its versions is seen") {
   }
 }
 
-TEST_CASE("a signal that ends the body does not keep its end from being recorded, and is still there") {
+TEST_CASE("a signal that ends the body does not prevent recording the end, and stays pending") {
   Clone clone;
   const auto body = [&](ActiveRun& run) -> Json {
     clone.interruption.raise(2);
@@ -208,14 +208,14 @@ TEST_CASE("a signal that ends the body does not keep its end from being recorded
   CHECK(only_run(clone.repo()).status == registry::RunStatus::kInterrupted);
 }
 
-TEST_CASE("what is refused before the run begins leaves no run") {
+TEST_CASE("work that is refused before the run begins leaves no run") {
   Clone clone;
   const Prepare refuse = [](Work&) { throw Error(ErrorKind::kUsage, "does not fit"); };
   CHECK_THROWS_WITH_AS(run_once(clone.repo(), some_work(), never, silent, refuse), "does not fit", Error);
   CHECK(registry::runs(clone.repo()).empty());
 }
 
-TEST_CASE("work goes on in the run that is to be resumed, unless that is done or another process is at it") {
+TEST_CASE("work continues in the run to resume, unless that is done or another process works on it") {
   Clone clone;
   const auto stop = [](ActiveRun&) -> Json { throw Error(ErrorKind::kInterrupted, "interrupted"); };
   CHECK_THROWS_AS(run_once(clone.repo(), some_work(), stop, silent), Error);
@@ -260,7 +260,7 @@ TEST_CASE("attachments are recorded with the end") {
   CHECK(run_once(clone.repo(), work, never, silent).unchanged);
 }
 
-TEST_CASE("a repository that is removed while the body runs is told of") {
+TEST_CASE("a repository that is removed while the body runs is reported") {
   Clone clone;
   const auto body = [&](ActiveRun&) {
     std::filesystem::remove_all(join_path(clone.root, ".mlx"));
@@ -292,7 +292,7 @@ struct Warnings final : Progress {
   std::string all;
 };
 
-TEST_CASE("on a full disk, what is worth having without a record runs without one") {
+TEST_CASE("on a full disk, work that allows it runs without a record") {
   for (const bool unrecorded : {true, false}) {
     Clone clone;
     (void)clone.repo().signer();
@@ -321,7 +321,7 @@ TEST_CASE("on a full disk, what is worth having without a record runs without on
 
 // A process that dies, or a disk that fails, before any call to it: between the version and the end, too. What is run
 // again finds the version or makes it, and is done.
-TEST_CASE("stopped or failing at any write, and run again: one version, and a run that is done") {
+TEST_CASE("stopped or failing at any write, then run again: one version, and one done run") {
   const registry::test::InMemory in_memory;
   for (const store::FaultDisk::Fault fault : {store::FaultDisk::Fault::kDie, store::FaultDisk::Fault::kFail}) {
     bool reached_end = false, version_without_end = false;

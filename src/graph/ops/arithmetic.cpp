@@ -1,4 +1,4 @@
-// Arithmetic of two tensors by NumPy's broadcasting rules; attrs.arithmetic says which.
+// Arithmetic on two tensors with NumPy's broadcasting rules; attrs.arithmetic selects the operation.
 
 #include "graph/ops/rule.h"
 
@@ -23,8 +23,8 @@ Ids infer_arithmetic_backward(Graph& graph, const Attrs&, const Ids& inputs, con
   return {da, rule.out("b", DType::kF32, y)};
 }
 
-// Gradients by a and by b, both in y's shape. Those of a sum need no work; those of products and quotients are such
-// again, which are faster than the operation that serves all.
+// The gradients with respect to a and b, both in y's shape. Those of a sum need no work. Those of products and
+// quotients are products and quotients again, which are faster than the general gradient operation.
 Ids slopes(Graph& graph, const Node& node, ValueId dy) {
   const ValueId a = node.inputs[0], b = node.inputs[1], y = node.outputs[0];
   const std::string name = node.name + ".backward";
@@ -47,7 +47,7 @@ Ids slopes(Graph& graph, const Node& node, ValueId dy) {
       const ValueId da = make(Arithmetic::kMul, dy, b, "_a");
       return {da, make(Arithmetic::kMul, dy, a, "_b")};
     }
-    case Arithmetic::kDiv: {  // by a: dy / b; by b: -(dy / b) · (a / b)
+    case Arithmetic::kDiv: {  // da = dy / b; db = -(dy / b) · (a / b)
       const ValueId da = make(Arithmetic::kDiv, dy, b, "_a");
       return {da, negative(make(Arithmetic::kMul, da, y, "_share"))};
     }
@@ -63,7 +63,7 @@ Ids backward_arithmetic(Graph& graph, const Node& node, const Ids& gradients) {
   return {da, sum_to(graph, wide[1], b, node.name + ".backward_sum_b")};
 }
 
-// What leaves the other operand as it is.
+// The value that leaves the other operand unchanged.
 StartValue start_of_operand(const Node& node, std::size_t, const kernels::Shape&) {
   const Arithmetic kind = node.attrs.arithmetic;
   return {kind == Arithmetic::kMul || kind == Arithmetic::kDiv || kind == Arithmetic::kPow ? StartValue::kOne

@@ -8,14 +8,14 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-// Inputs 0, and what `others` names, are in one type, f32 or half.
+// Checks that input 0, and the inputs in `others`, have one type: f32 or half precision.
 DType one_type(const Rule& rule, std::initializer_list<std::size_t> others = {}) {
   rule.require_real(0);
   for (const std::size_t i : others) rule.require_dtype(i, rule.dtype(0));
   return rule.dtype(0);
 }
 
-// qkv (input 0) → y's dims [B,T,Hd].
+// The dims of y, [B,T,Hd], from qkv (input 0).
 Dims attended(const Rule& rule, const Attrs& attrs) {
   const GroupedHeads heads = grouped_heads(rule, attrs);
   return with_last(rule.dims(0), Dim::of(heads.queries * heads.size));
@@ -65,7 +65,7 @@ Ids infer_attention_cached(Graph& graph, const Attrs& attrs, const Ids& inputs, 
   return {rule.out({}, DType::kF32, y), inputs[1], inputs[2]};
 }
 
-// Scores and weighted sum over the causal half: 2 · 2 · T · T/2 · Hd a sequence.
+// Scores and weighted sum over the causal half: 2 · 2 · T · T/2 · Hd per sequence.
 Cost cost_attention(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
   return with_bytes(2.0 * count_of(outputs[0]) * static_cast<double>(inputs[0].dims[1]), inputs, outputs);
 }
@@ -73,7 +73,7 @@ Cost cost_attention_backward(const Node&, std::span<const kernels::Shape> inputs
                              std::span<const kernels::Shape> outputs) {
   return with_bytes(5.0 * count_of(inputs[1]) * static_cast<double>(inputs[0].dims[1]), inputs, outputs);
 }
-// At most: a full cache.
+// An upper bound: a full cache.
 Cost cost_attention_cached(const Node&, std::span<const kernels::Shape> inputs,
                            std::span<const kernels::Shape> outputs) {
   return with_bytes(4.0 * count_of(outputs[0]) * static_cast<double>(inputs[1].dims[1]), inputs, outputs);

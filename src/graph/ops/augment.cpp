@@ -1,4 +1,4 @@
-// Images out of bytes: what a GPU's training graph begins with. Nothing in front of it is trained.
+// Images from bytes: the beginning of a GPU's training graph. Nothing before it is trained.
 
 #include "graph/ops/rule.h"
 #include "kernels/image_change.h"

@@ -1,4 +1,4 @@
-// Between f32 and the types of half precision.
+// Conversion between f32 and the half-precision types.
 
 #include "graph/ops/rule.h"
 

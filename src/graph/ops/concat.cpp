@@ -1,5 +1,5 @@
 // Concatenation along attrs.axis, and its gradient, which cuts dy into the parts. The gradient takes the parts for
-// their sizes; where that keeps them alive longer, they are as large as their gradients.
+// their sizes. If that keeps them alive longer, they need no more memory than their gradients.
 
 #include "graph/ops/rule.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-// The whole of the parts, which are the inputs from `first` on.
+// The concatenated dims of the parts, which are the inputs from `first` on.
 Dims whole_of(const Rule& rule, const Attrs& attrs, std::size_t first, std::size_t inputs) {
   Dims whole = rule.dims(first);
   rule.require(attrs.axis >= 0 && attrs.axis < static_cast<std::int64_t>(whole.size()), "axis must be a dimension");

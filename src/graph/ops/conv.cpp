@@ -1,4 +1,4 @@
-// Two-dimensional convolution over NHWC images, f32, half and quantized, and its gradients.
+// Two-dimensional convolution of NHWC images, f32, half and quantized, and its gradients.
 
 #include "graph/ops/rule.h"
 
@@ -18,7 +18,7 @@ std::int64_t output_size(const Rule& rule, std::int64_t size, const Attrs& attrs
   return span / attrs.stride[axis] + 1;
 }
 
-// What the forward rule makes of x and w; dy must have this shape in the backward ones.
+// The output's dims for x and w; in the backward rules dy must have this shape.
 Dims output_dims(const Rule& rule, const Attrs& attrs, const Dims& x, const Dims& w) {
   rule.require(x.size() == 4 && w.size() == 4, "images and weights must have 4 dimensions");
   for (std::size_t i = 0; i < 4; ++i) {
@@ -73,7 +73,7 @@ Ids backward_conv2d(Graph& graph, const Node& node, const Ids& gradients) {
   return {dx, dw[0], bias ? dw[1] : kNone};
 }
 
-// Every output element takes KH · KW · C/groups products, whichever of the three is computed.
+// Every output element takes KH · KW · C/groups products, in each of the three operations.
 double products(const kernels::Shape& y, const kernels::Shape& w) {
   return 2.0 * count_of(y) * static_cast<double>(w.dims[1] * w.dims[2] * w.dims[3]);
 }
@@ -89,7 +89,7 @@ Cost cost_conv2d_backward_weights(const Node&, std::span<const kernels::Shape> i
   return with_bytes(products(inputs[1], outputs[0]), inputs, outputs);
 }
 
-// w[O,KH,KW,C/groups]: an output has KH·KW·C/groups terms, and as many inputs share O/groups outputs.
+// w[O,KH,KW,C/groups]: fan-in KH·KW·C/groups, fan-out KH·KW·O/groups.
 StartValue start_of_conv(const Node& node, std::size_t input, const kernels::Shape& shape) {
   if (input != 1) return {};
   const auto outputs = static_cast<double>(shape.dims[0]), window = static_cast<double>(shape.dims[1] * shape.dims[2]);

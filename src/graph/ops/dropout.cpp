@@ -1,5 +1,5 @@
-// Dropout (Srivastava et al. 2014), of elements or of whole examples (stochastic depth, Huang et al. 2016): scaled at
-// training, absent at inference. Backward draws the same mask from the same stream.
+// Dropout (Srivastava et al. 2014) of elements, or of whole examples (stochastic depth, Huang et al. 2016). It scales
+// in training and is absent in inference. Backward draws the same mask from the same stream.
 
 #include "graph/ops/rule.h"
 

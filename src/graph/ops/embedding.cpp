@@ -35,7 +35,7 @@ Ids backward_embedding(Graph& graph, const Node& node, const Ids& gradients) {
   return {kNone, graph.add(Op::kEmbeddingBackward, attrs, {node.inputs[0], gradients[0]}, node.name + ".backward")[0]};
 }
 
-// Only the rows that are read or written move, not the table.
+// Only the rows that are read or written are moved, not the table.
 Cost cost_embedding(const Node&, std::span<const kernels::Shape>, std::span<const kernels::Shape> outputs) {
   return {0, 2.0 * static_cast<double>(outputs[0].bytes())};
 }

@@ -1,4 +1,4 @@
-// Gather: the elements of a dimension, attrs.axis, that indices name. Indices have no gradient.
+// Gather: selects elements along a dimension, attrs.axis, by indices. Indices have no gradient.
 
 #include "graph/ops/rule.h"
 
@@ -45,7 +45,7 @@ Ids backward_gather(Graph& graph, const Node& node, const Ids& gradients) {
   return {dx[0], kNone};
 }
 
-// Only what is read or written moves, not the whole source.
+// Only elements that are read or written are moved, not the whole source.
 Cost cost_gather(const Node&, std::span<const kernels::Shape>, std::span<const kernels::Shape> outputs) {
   return {0, 2.0 * static_cast<double>(outputs[0].bytes())};
 }

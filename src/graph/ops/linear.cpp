@@ -58,7 +58,7 @@ Ids backward_linear(Graph& graph, const Node& node, const Ids& gradients) {
   return {dx, dw[0], bias ? dw[1] : kNone};
 }
 
-// Every product of the first input with the weights: 2 · rows · N · K.
+// Each row of the first input times the weights: 2 · rows · N · K.
 Cost cost_linear(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
   return with_bytes(2.0 * count_of(outputs[0]) * static_cast<double>(inputs[1].dims[1]), inputs, outputs);
 }

@@ -7,7 +7,7 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-// The gradient, stored as attrs.output says, and what it counts times.
+// Adds the gradient as an output, stored as attrs.output says, and checks its factor.
 ValueId gradient_of(Rule& rule, const Attrs& attrs, const char* name) {
   if (rule.has(2)) {
     rule.require_dtype(2, DType::kF32);
@@ -50,7 +50,7 @@ Ids infer_target_loss(Graph& graph, const Attrs& attrs, const Ids& inputs, const
   return {loss, gradient, correct, rule.out("counted", DType::kS32, {Dim::of(1)})};
 }
 
-// The gradient of the loss by itself is one: differentiate() starts here and nowhere else.
+// The gradient of the loss with respect to itself is 1; differentiate() starts here and nowhere else.
 Ids backward_loss(Graph&, const Node& node, const Ids&) {
   return {node.outputs[1], kNone};
 }

@@ -1,4 +1,4 @@
-// Products of stacks of matrices; the stacks' leading dimensions broadcast as NumPy's do.
+// Products of stacks of matrices; the stacks' leading dimensions broadcast as in NumPy.
 
 #include "graph/ops/rule.h"
 
@@ -12,7 +12,7 @@ Ids infer_matmul(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims
   rule.require_f32();
   Dims a = rule.dims(0), b = rule.dims(1);
   rule.require(a.size() >= 2 && b.size() >= 2, "the inputs must have at least two dimensions");
-  // Takes the matrix off the end; turned, its rows are the last dimension.
+  // Removes the matrix's dims from the end. If it is transposed, its rows are the last dimension.
   const auto matrix = [](Dims& dims, bool turned) {
     Dim last = dims.back(), before = dims[dims.size() - 2];
     dims.resize(dims.size() - 2);
@@ -26,7 +26,8 @@ Ids infer_matmul(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims
   return {rule.out({}, DType::kF32, y)};
 }
 
-// With A and B the factors as they are multiplied: dA = dY Bᵀ and dB = Aᵀ dY, turned where a or b is stored turned.
+// With the factors A and B as they are multiplied: dA = dY Bᵀ and dB = Aᵀ dY, transposed if a or b is stored
+// transposed.
 Ids backward_matmul(Graph& graph, const Node& node, const Ids& gradients) {
   const ValueId a = node.inputs[0], b = node.inputs[1], dy = gradients[0];
   const bool turned_a = node.attrs.transpose_a, turned_b = node.attrs.transpose_b;
@@ -50,7 +51,7 @@ Cost cost_matmul(const Node& node, std::span<const kernels::Shape> inputs, std::
   return with_bytes(2.0 * count_of(outputs[0]) * static_cast<double>(a.dims[terms]), inputs, outputs);
 }
 
-// Of either factor: the size that the sums run over, and the other one.
+// For either factor: the size that the sums run over, and the other size.
 StartValue start_of_factor(const Node& node, std::size_t input, const kernels::Shape& shape) {
   const auto last = static_cast<std::size_t>(shape.rank - 1);
   const auto rows = static_cast<double>(shape.dims[last - 1]), columns = static_cast<double>(shape.dims[last]);

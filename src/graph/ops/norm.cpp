@@ -7,7 +7,7 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-// The size of the last dimension, after the inputs from `first` to the last were seen to be f32 vectors of it.
+// The size of the last dimension. Checks that the inputs from `first` to the last are f32 vectors of that size.
 std::int64_t channels(const Rule& rule, std::size_t first, std::size_t end) {
   const std::int64_t c = rule.size(0, -1);
   for (std::size_t i = first; i < end; ++i) {
@@ -18,7 +18,7 @@ std::int64_t channels(const Rule& rule, std::size_t first, std::size_t end) {
 }
 
 void require_attrs(const Rule& rule, const Attrs& attrs) {
-  rule.require(attrs.activation != Activation::kGelu, "only relu and relu6 can be part of it");
+  rule.require(attrs.activation != Activation::kGelu, "only relu and relu6 can be fused");
   rule.require(attrs.epsilon >= 0, "epsilon must not be negative");
 }
 
@@ -44,7 +44,7 @@ Ids infer_batch_norm_backward(Graph& graph, const Attrs& attrs, const Ids& input
   rule.require_shape(1, rule.dims(0));
   const std::int64_t c = channels(rule, 2, 5);
   rule.require(rule.has(5) == (attrs.activation != Activation::kNone),
-               "beta is wanted with an activation and only then");
+               "beta is needed with an activation, and only then");
   if (rule.has(5)) channels(rule, 5, 6);
   const ValueId dx = rule.out({}, stored_type(rule, attrs), rule.dims(0));
   const ValueId dgamma = rule.out("gamma", DType::kF32, {Dim::of(c)});
@@ -61,7 +61,7 @@ Ids infer_batch_norm_inference(Graph& graph, const Attrs& attrs, const Ids& inpu
 }
 
 Ids backward_batch_norm(Graph& graph, const Node& node, const Ids& gradients) {
-  // What the activation let through follows from x, which is read anyway; y is not read again.
+  // Backward derives from x, which it reads anyway, what the activation passed; it does not read y again.
   const ValueId beta = node.attrs.activation != Activation::kNone ? node.inputs[2] : kNone;
   const Ids d = graph.add(Op::kBatchNormBackward, node.attrs,
                           {node.inputs[0], gradients[0], node.inputs[1], node.outputs[1], node.outputs[2], beta},
@@ -69,7 +69,7 @@ Ids backward_batch_norm(Graph& graph, const Node& node, const Ids& gradients) {
   return {d[0], d[1], d[2], kNone, kNone};
 }
 
-// A norm's outputs, and with a residual the sum that it is taken of.
+// A norm's outputs; with a residual also the sum that is normalised.
 Ids with_sum(Rule& rule, std::size_t residual, Ids outputs) {
   if (!rule.has(residual)) return outputs;
   rule.require_real(residual);
@@ -84,8 +84,8 @@ void require_dsum(const Rule& rule, std::size_t dsum) {
   rule.require_shape(dsum, rule.dims(0));
 }
 
-// The inputs of a norm's gradient, of which `inputs` are those without a residual: with one it is the sum's, which goes
-// to x and the residual alike.
+// The inputs of a norm's gradient; `inputs` are those without a residual. With a residual the gradient is that of the
+// sum, which goes to both x and the residual.
 Ids with_dsum(const Node& node, Ids inputs, const Ids& gradients) {
   if (!adds(node)) return inputs;
   const std::size_t sum = op_def(node.op).addend;
@@ -158,7 +158,7 @@ Ids backward_rms_norm(Graph& graph, const Node& node, const Ids& gradients) {
   return {d[0], d[1], d[0]};
 }
 
-// Ones: gamma and the running variance.
+// Ones for gamma and the running variance.
 StartValue start_of_batch_norm(const Node&, std::size_t input, const kernels::Shape&) {
   return {input == 1 || input == 4 ? StartValue::kOne : StartValue::kZero};
 }

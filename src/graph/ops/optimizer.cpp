@@ -1,4 +1,5 @@
-// One step of an optimizer over one parameter, in place on the parameter and its state, and what prepares its gradient.
+// One step of an optimizer for one parameter, in place on the parameter and its state; and the preparation of its
+// gradient.
 
 #include "graph/ops/rule.h"
 
@@ -7,7 +8,7 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-// w, dw, `states` of w's shape, lr[1], (factor[1]).
+// Checks w, dw, `states` of w's shape, lr[1], (factor[1]).
 void require_update(const Rule& rule, const Attrs& attrs, std::size_t states) {
   rule.require_f32();
   for (std::size_t i = 1; i < 2 + states; ++i) {

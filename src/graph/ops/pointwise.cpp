@@ -1,4 +1,4 @@
-// Element by element: activations, gated ones, addition, learned positions.
+// Elementwise operations: activations, gated activations, addition, learned positions.
 
 #include "graph/ops/rule.h"
 
@@ -7,8 +7,8 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-// Activations and their gradients: what is kept for the backward pass, or goes into products, may be stored in half
-// precision. Not so what relu6 gives to its gradient: of what rounds to 6 there would be none.
+// Activations and their gradients: tensors that are kept for the backward pass, or enter products, may be stored in
+// half precision. The input of relu6's gradient may not: values that round to 6 would lose their gradient.
 template <Op kOp>
 Ids infer_activation(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, kOp, inputs, name);
@@ -55,7 +55,7 @@ Ids backward_swiglu(Graph& graph, const Node& node, const Ids& gradients) {
 
 Ids infer_add(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kAdd, inputs, name);
-  rule.require(attrs.activation != Activation::kGelu, "only relu and relu6 can be part of it");
+  rule.require(attrs.activation != Activation::kGelu, "only relu and relu6 can be fused");
   rule.require_f32();
   rule.require_shape(1, rule.dims(0));
   return {rule.out({}, DType::kF32, rule.dims(0))};
@@ -73,7 +73,7 @@ Ids infer_scaled_add(Graph& graph, const Attrs&, const Ids& inputs, const Dims*,
   return {rule.out({}, DType::kF32, rule.dims(0))};
 }
 
-// The gradient of each is the sum's times its factor; of one that is both, times both.
+// Each input's gradient is the sum's times its factor. If one value is both inputs, it is multiplied by both factors.
 Ids backward_scaled_add(Graph& graph, const Node& node, const Ids& gradients) {
   const auto scaled = [&](float factor, const char* what) {
     Attrs attrs;
@@ -87,7 +87,7 @@ Ids backward_scaled_add(Graph& graph, const Node& node, const Ids& gradients) {
   return {da, scaled(b, ".backward_b")};
 }
 
-// x[B,T,D]; `positions` (input `at`), where present, is s32[B].
+// x[B,T,D]; `positions` (input `at`), if present, is s32[B].
 void require_positions(const Rule& rule, std::size_t at) {
   rule.require_rank(0, 3);
   rule.require_dtype(0, DType::kF32);

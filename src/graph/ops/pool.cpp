@@ -1,4 +1,4 @@
-// Pooling over NHWC images: max in windows, global average.
+// Pooling of NHWC images: maximum in windows, global average.
 
 #include "graph/ops/rule.h"
 

@@ -1,5 +1,6 @@
-// Which dtypes go together in products, for the shape rules of linear layers and convolutions: f32; activations in
-// half precision with weights in f32 or in the same, stored as f32 or the same; eight bits with their scales.
+// The dtypes that can be combined in products, for the shape rules of linear layers and convolutions: f32; activations
+// in half precision with weights in f32 or the same type, and a result in f32 or the same type; eight bits with their
+// scales.
 
 #include "graph/ops/rule.h"
 

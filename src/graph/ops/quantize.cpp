@@ -1,4 +1,4 @@
-// Between f32 and eight bits (symmetric, zero point 0).
+// Conversion between f32 and eight bits (symmetric, zero point 0).
 
 #include "graph/ops/rule.h"
 

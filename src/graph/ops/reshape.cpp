@@ -1,4 +1,4 @@
-// Another shape for the same elements in the same order; no work: the planner makes it a view.
+// Another shape for the same elements in the same order. No work: the planner makes it a view.
 
 #include <algorithm>
 
@@ -9,7 +9,8 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-// Whether two shapes hold as many elements, whatever the symbols are. Sizes that both have need not be multiplied.
+// True if two shapes have the same number of elements, whatever the symbols are. Sizes that occur in both need not be
+// multiplied.
 bool same_count(Dims a, Dims b) {
   for (auto dim = a.begin(); dim != a.end();) {
     const auto other = std::ranges::find(b, *dim);

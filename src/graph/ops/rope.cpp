@@ -1,4 +1,4 @@
-// Rotary positions of queries and keys, and their gradient, the rotation back.
+// Rotary positions of queries and keys, and their gradient, the inverse rotation.
 
 #include "graph/ops/rule.h"
 

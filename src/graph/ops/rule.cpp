@@ -1,4 +1,4 @@
-// Shape rules' common part: errors that name the node and the shapes, names of outputs, costs.
+// Shared by the shape rules: errors that name the node and the shapes, names of outputs, costs.
 
 #include "graph/ops/rule.h"
 
@@ -75,7 +75,7 @@ void Rule::require_written_in_place(std::size_t input) const {
 
 ValueId Rule::out(std::string_view suffix, DType type, Dims shape) {
   std::string name;
-  if (!name_.empty()) {  // validate() asks for shapes only
+  if (!name_.empty()) {  // validate() wants only shapes
     name = suffix.empty() ? name_ : fmt::format("{}.{}", name_, suffix);
     for (int copy = 2; graph_.find(name) != kNone; ++copy) {
       name = suffix.empty() ? fmt::format("{}_{}", name_, copy) : fmt::format("{}.{}_{}", name_, suffix, copy);
@@ -127,7 +127,7 @@ std::vector<std::size_t> axes_of(const Rule& rule, const Attrs& attrs, std::size
 
 Dims broadcast(const Rule& rule, const Dims& a, const Dims& b) {
   Dims y(std::max(a.size(), b.size()), Dim::of(1));
-  for (std::size_t i = 0; i < y.size(); ++i) {  // from the last one on
+  for (std::size_t i = 0; i < y.size(); ++i) {  // starting with the last one
     const Dim of_a = i < a.size() ? a[a.size() - 1 - i] : Dim::of(1);
     const Dim of_b = i < b.size() ? b[b.size() - 1 - i] : Dim::of(1);
     rule.require(of_a == of_b || of_a == Dim::of(1) || of_b == Dim::of(1), "the dimensions must be equal or 1");

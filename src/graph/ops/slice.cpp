@@ -1,5 +1,5 @@
-// Slice: of each of attrs.axes every step-th element from its start up to its end, as NumPy counts them: negative ones
-// from the end, cut off at the ends. Of a symbolic dimension neither is cut off, and the step is 1.
+// Slice: along each of attrs.axes every step-th element from its start up to its end, as in NumPy: negative indices
+// count from the end, and indices are clamped. For a symbolic dimension neither index is clamped, and the step is 1.
 
 #include "graph/ops/rule.h"
 #include "kernels/loops.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Ids = std::vector<ValueId>;
 
-// Where `index` stands in a symbolic dimension.
+// The position of `index` in a symbolic dimension.
 Dim index_in(const Dim& dim, std::int64_t index) {
   if (index == kernels::kToEnd) return dim;
   return index < 0 ? dim + Dim::of(index) : Dim::of(index);
@@ -27,7 +27,7 @@ Dim sliced(const Rule& rule, const Dim& dim, std::int64_t start, std::int64_t en
   return Dim::of(after > begin ? (after - begin + step - 1) / step : 0);
 }
 
-// The part of a tensor of such dims.
+// The dims of the slice.
 Dims part_of(const Rule& rule, const Attrs& attrs, Dims dims) {
   const std::vector<std::size_t> axes = axes_of(rule, attrs, dims.size());
   const auto given = [&](const kernels::IntList& list) { return list.count == attrs.axes.count; };

@@ -1,4 +1,4 @@
-// .dvc files are searched, read, and their outs found in the cache; MD5s are checked just before contents are stored.
+// Finds and reads .dvc files, and looks their outs up in the cache. MD5s are checked just before contents are stored.
 #include "registry/interop/dvc.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ bool is_dvc_file(const std::string& path) {
 std::string read_limited(const std::string& path, std::uint64_t limit) {
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && static_cast<std::uint64_t>(info.st_size) > limit)
-    fail(ErrorKind::kCorrupt, "{}: too large to be of DVC", path);
+    fail(ErrorKind::kCorrupt, "{}: too large for a .dvc file", path);
   return std::string(as_text(read_regular_file(path, limit)));
 }
 
@@ -35,7 +35,7 @@ void search(const std::string& folder, std::vector<std::string>& found) {
     if (is_private_name(name) || name == kDvcSuffix) continue;
     if (is_dvc_file(path)) {
       found.push_back(path);
-    } else if (is_folder && !path_exists(path + std::string(kDvcSuffix))) {  // not into the data itself
+    } else if (is_folder && !path_exists(path + std::string(kDvcSuffix))) {  // does not search the data itself
       search(path, found);
     }
   }
@@ -61,14 +61,14 @@ std::vector<std::string> dvc_files(const std::string& root, const std::vector<st
   return found;
 }
 
-// The repository of DVC that holds `path`.
+// The DVC repository that holds `path`.
 std::string dvc_root(const std::string& path) {
   for (std::string folder = parent_path(path); folder != "/"; folder = parent_path(folder))
     if (is_folder(join_path(folder, kDvcSuffix))) return folder;
   throw Error(ErrorKind::kNotFound, fmt::format("{}: not in a repository of DVC", path), "it has a folder .dvc");
 }
 
-// `dir` of the section [cache]: an INI file.
+// `dir` in the section [cache] of an INI file.
 std::string configured_cache(const std::string& config) {
   std::string_view text = config;
   std::string dir;
@@ -92,7 +92,7 @@ std::string configured_cache(const std::string& config) {
 std::string cache_of(const std::string& root) {
   const std::string folder = join_path(root, kDvcSuffix);
   std::string cache = join_path(folder, "cache");
-  for (const char* name : {"config", "config.local"}) {  // the later is the stronger
+  for (const char* name : {"config", "config.local"}) {  // the later one overrides
     const std::string path = join_path(folder, name);
     if (!path_exists(path)) continue;
     const std::string dir = configured_cache(read_limited(path, kMaxDvcFile));
@@ -101,8 +101,7 @@ std::string cache_of(const std::string& root) {
   return cache;
 }
 
-// Where an object stands: the layout of DVC 3, or that of DVC 2, which DVC 3 goes on reading. "" where it is in
-// neither.
+// The path of an object, in the cache layout of DVC 3 or of DVC 2, which DVC 3 still reads; "" if neither has it.
 std::string find_object(const std::string& cache, const std::string& md5, const char* suffix) {
   for (const char* layout : {"files/md5/", ""}) {
     const std::string path = fmt::format("{}/{}{}/{}{}", cache, layout, md5.substr(0, 2), md5.substr(2), suffix);
@@ -111,12 +110,12 @@ std::string find_object(const std::string& cache, const std::string& md5, const 
   return {};
 }
 
-// The MD5 of a file; with `unix_lines` as DVC 2 took it of texts, whose line ends it read as "\n".
+// The MD5 of a file. With `unix_lines` as DVC 2 computed it for text files: line ends count as "\n".
 std::string md5_of(const std::string& path, bool unix_lines, const Interruption& interruption) {
   const Fd fd = open_file(path, O_RDONLY);
   Md5 md5;
   Bytes block(std::size_t{1} << 20), kept;
-  bool carriage = false;  // the last block ended with one
+  bool carriage = false;  // the last block ended with '\r'
   for (std::uint64_t at = 0;;) {
     const std::size_t count = read_at(fd.get(), block.data(), block.size(), at, path);
     at += count;

@@ -1,4 +1,4 @@
-// DVC beside mlx: datasets out of a repository that uses it, from its .dvc files and its local cache.
+// DVC beside mlx: imports datasets from a repository that uses DVC. Reads its .dvc files and its local cache.
 #pragma once
 
 #include "registry/interop/import.h"
@@ -7,11 +7,12 @@ namespace mlx::registry {
 
 struct DvcDatasets {
   std::vector<ImportDataset> datasets;
-  std::vector<std::string> dvc_files;  // that name them, absolute
+  std::vector<std::string> dvc_files;  // the .dvc files that name the datasets, absolute
 };
-// What the .dvc files at `paths` (from the root of mlx: a .dvc file, the data that one stands beside, or a folder to
-// search; everything where there are none) keep, each out a dataset. Contents are checked by their MD5 when they are
-// imported. kNotFound names what is not in the cache; kCorrupt what DVC would not have written.
+// Finds what the .dvc files at `paths` track; each .dvc file becomes one dataset. A path is relative to the root of mlx
+// and names a .dvc file, the data beside one, or a folder to search. Without paths the whole root is searched. Contents
+// are checked against their MD5 during the import. Throws kNotFound for content that the cache lacks, kCorrupt for a
+// file that DVC would not have written.
 DvcDatasets find_dvc_datasets(Repository& repository, const std::vector<std::string>& paths);
 
 }  // namespace mlx::registry

@@ -11,12 +11,12 @@ namespace mlx::registry {
 namespace {
 
 constexpr const char* kDriverName = "versions of data and models (mlx)";
-// %A ours, which is replaced by the result, %O the common ancestor, %B theirs, %P the path in the worktree.
+// %A: ours, replaced by the result; %O: the common ancestor; %B: theirs; %P: the path in the worktree.
 constexpr const char* kDriver = "mlx merge-file --path %P %A %O %B";
 constexpr std::string_view kMergeAttribute = "*.mlx merge=mlx";
 constexpr std::string_view kHookMark = "push --check --hook";
 
-// git runs its hooks in the root of the worktree; the repository of mlx may stand below it.
+// git runs hooks in the root of the worktree; the mlx repository may be below it.
 std::string hook_command(const std::string& git_root, const std::string& root) {
   const std::string below = relative_inside(root, git_root).value_or("");
   return fmt::format("mlx {}{}", below.empty() ? "" : fmt::format("-C {} ", shell_quoted(below)), kHookMark);
@@ -54,19 +54,19 @@ void write_hook(const std::string& git_root, const std::string& command, store::
     }
     return;
   }
-  // A folder that several repositories share (core.hooksPath) is not ours to fill. Without that setting it is this
-  // repository's own, also where a submodule or a linked worktree has it elsewhere.
+  // A folder that several repositories share (core.hooksPath) is not ours to fill. Without that setting the folder
+  // belongs to this repository, even if a submodule or a linked worktree keeps it elsewhere.
   const bool own_hooks = git_config_text(git_root, "core.hooksPath").empty();
   if (!own_hooks && !relative_inside(folder, git_root)) {
     setup.notes.push_back(
-        fmt::format("{} is outside of this repository: '{}' in its pre-push refuses pushes without "
-                    "their data",
+        fmt::format("{} is outside of this repository: add '{}' to its pre-push hook, so that pushes without their "
+                    "data are refused",
                     folder, kHookMark));
     return;
   }
   disk.step(path);
   if (own_hooks) make_folders(folder);
-  // What core.hooksPath names in the worktree may be tracked by git; the repository's own folder never is.
+  // git may track the folder that core.hooksPath names in the worktree; it never tracks the repository's own.
   const store::Beneath below(own_hooks ? folder : git_root);
   const std::string inside = own_hooks ? "" : *relative_inside(folder, git_root);
   try {

@@ -1,4 +1,4 @@
-// Contents first, manifests behind them, pointers last.
+// Stores contents first, then manifests, then pointers.
 #include "registry/interop/import.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::string shown(const ImportDataset& dataset, const ImportFile& file) {
   return single ? dataset.artifact : dataset.artifact + "/" + file.path;
 }
 
-// The content of a file that its tool promises to be `digest`.
+// Checks a file's content against the digest that its tool recorded.
 void require(const ImportDataset& dataset, const ImportFile& file, const Entry& entry) {
   if (!file.digest || *file.digest == entry.content) return;
   throw Error(ErrorKind::kCorrupt,
@@ -50,7 +50,7 @@ Entry entry_of(const ImportFile& file) {
   return entry;
 }
 
-// Adds what is not here yet, and says what the dataset's files are.
+// Adds the contents that are missing here, and returns the dataset's entries.
 std::vector<Entry> add_contents(Repository& repository, store::Batch& batch, const ImportDataset& dataset,
                                 Progress& progress) {
   std::vector<Entry> entries;
@@ -90,7 +90,7 @@ std::uint64_t ImportDataset::bytes() const {
   return sum;
 }
 
-// Nothing is shared between the domains of an encrypted store, so that what is there may be there for others only.
+// An encrypted store shares nothing between domains: content that is present may belong to another domain only.
 bool is_stored(Repository& repository, const ImportFile& file) {
   return file.digest && !repository.store().encrypted() && repository.store().has_whole_blob(*file.digest);
 }
@@ -107,7 +107,7 @@ void check_import(Repository& repository, const std::vector<ImportDataset>& data
     for (const std::string& other : others) {
       if (!overlap(dataset.artifact, other)) continue;
       throw Error(ErrorKind::kConflict,
-                  fmt::format("{} and the dataset {} would hold the same files", dataset.artifact, other),
+                  fmt::format("{} would hold the same files as the dataset {}", dataset.artifact, other),
                   "import another path, or `mlx rm` that dataset first");
     }
     others.push_back(dataset.artifact);
@@ -116,7 +116,7 @@ void check_import(Repository& repository, const std::vector<ImportDataset>& data
 
 std::vector<Imported> import_datasets(Repository& repository, const std::vector<ImportDataset>& datasets,
                                       Progress& progress) {
-  std::vector<std::unique_ptr<store::Batch>> batches;  // one each: it may be under a key of its own
+  std::vector<std::unique_ptr<store::Batch>> batches;  // one per dataset: it may have a key of its own
   std::vector<Imported> list;
   for (const ImportDataset& dataset : datasets) {
     store_under_domain_of(repository, dataset.artifact);

@@ -1,6 +1,6 @@
-// Datasets made of what another tool keeps: contents come from that tool's own store, each checked by the digest that
-// the tool knows it by, and the worktree's files are neither read nor touched. Used by registry/interop/lfs.h and
-// dvc.h.
+// Makes datasets of data that another tool keeps. Contents come from that tool's own store, and each is checked against
+// the digest that the tool recorded. The worktree's files are neither read nor touched. Used by
+// registry/interop/lfs_import.cpp and dvc.cpp.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,11 @@ struct ImportFile {
   std::string path;  // inside the dataset
   std::uint32_t mode = store::kModeFile;
   std::uint64_t size = 0;
-  // Where the content is: a file on disk, or (source "") what `load` returns.
+  // The content: a file on disk, or what `load` returns if `source` is "".
   std::string source;
   std::function<std::string()> load;
-  std::optional<Digest> digest;                          // what it must be, where the tool knows it
-  std::function<void(const std::string& source)> check;  // the tool's own check of `source`, where it has another
+  std::optional<Digest> digest;                          // the expected digest, if the tool records it
+  std::function<void(const std::string& source)> check;  // the tool's own check of `source`, if it has another one
 };
 
 struct ImportDataset {
@@ -29,18 +29,18 @@ struct ImportDataset {
   std::uint64_t bytes() const;
 };
 
-// Whether the content need not be read again: it is in this store, under no key or the only one.
+// True if the content need not be read: this store is not encrypted and has all of it.
 bool is_stored(Repository& repository, const ImportFile& file);
 
-// Refuses what could not stand beside the datasets that there are: kUsage, kConflict; before anything is imported.
+// Refuses datasets that conflict with existing ones: kUsage, kConflict. Called before anything is imported.
 void check_import(Repository& repository, const std::vector<ImportDataset>& datasets);
 
 struct Imported {
   Pointer pointer;
-  bool changed = false;  // the pointer did not say this before
+  bool changed = false;  // the pointer differed before
 };
-// Stores the contents that are not here yet, durably, and then writes the pointers and their lines in .gitignore: of
-// all datasets or, where something fails, of none. kCorrupt where a content is not what it must be.
+// Stores the missing contents durably, then writes the pointers and their lines in .gitignore. If storing fails, no
+// pointer is written. Throws kCorrupt for content that does not match its digest.
 std::vector<Imported> import_datasets(Repository& repository, const std::vector<ImportDataset>& datasets,
                                       Progress& progress);
 

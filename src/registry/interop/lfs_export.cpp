@@ -1,4 +1,4 @@
-// A version written as Git LFS keeps it: pointers in a folder, contents in the repository's store of LFS objects.
+// Exports a version as Git LFS stores it: pointers in a folder, contents in the repository's store of LFS objects.
 #include "registry/interop/lfs_export.h"
 
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ constexpr std::string_view kAttributesText =
     "* filter=lfs diff=lfs merge=lfs -text\n"
     ".gitattributes !filter !diff !merge !text\n";
 
-// What will stand at one path: the text of a file or the target of a link.
+// What will be written at one path: the text of a file or the target of a link.
 struct Planned {
   std::string path, text;
   std::uint32_t mode = store::kModeFile;
@@ -37,7 +37,7 @@ std::string link_target(const std::string& path) {
   return target;
 }
 
-// True where it stands already as planned, false where nothing does.
+// True if the path has the planned content already, false if it does not exist.
 bool stands(const Planned& planned) {
   struct stat info {};
   if (::lstat(planned.path.c_str(), &info) != 0) return false;
@@ -51,7 +51,8 @@ bool stands(const Planned& planned) {
   throw Error(ErrorKind::kConflict, fmt::format("{}: another file is there", planned.path), "export into a new folder");
 }
 
-// Every folder between `folder` and the path is a real one, or not there yet: nothing is written through a link.
+// Checks that every folder between `folder` and the path is a real folder or missing: nothing is written through a
+// link.
 void check_folders(const std::string& folder, const std::string& inside) {
   for (std::size_t slash = inside.find('/'); slash != std::string::npos; slash = inside.find('/', slash + 1)) {
     const std::string path = join_path(folder, inside.substr(0, slash));
@@ -61,7 +62,7 @@ void check_folders(const std::string& folder, const std::string& inside) {
   }
 }
 
-// git reads it itself, wherever it stands.
+// git itself reads this file, in any folder.
 bool is_attributes(const std::string& path) {
   return base_name(path) == kAttributesFile;
 }
@@ -76,7 +77,7 @@ Planned plan(Repository& repository, const store::Entry& entry, const std::strin
   Planned planned{join_path(folder, entry.path), {}, entry.mode};
   if (entry.mode == store::kModeLink || is_attributes(entry.path)) {
     planned.text = as_text(repository.store().read_blob(entry.content));
-  } else if (entry.size > 0) {  // an empty file is its own pointer
+  } else if (entry.size > 0) {  // an empty file is its own LFS pointer
     planned.text = formats::encode_lfs_pointer({.oid = entry.content, .size = entry.size, .extensions = {}});
   }
   return planned;
@@ -116,7 +117,7 @@ bool has_object(const std::string& path, std::uint64_t size) {
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && static_cast<std::uint64_t>(info.st_size) == size;
 }
 
-// So that git hands the folder's files to git-lfs.
+// Makes git hand the folder's files to git-lfs.
 void add_attributes(const std::string& folder, bool own, std::vector<Planned>& planned, LfsExport& report) {
   const std::string path = join_path(folder, kAttributesFile);
   if (own || (path_exists(path) && read_project_text(path) != kAttributesText)) {
@@ -163,7 +164,7 @@ LfsExport export_lfs(Repository& repository, const Digest& manifest, const std::
     if (!dry_run) write_object(repository, entry, path, progress);
   }
   progress.end();
-  // Pointers last: what they name is there once they can be seen.
+  // Pointers last, so that their objects exist when they become visible.
   if (dry_run) return report;
   make_folders(folder);
   const store::Beneath place(folder);

@@ -1,4 +1,4 @@
-// Git LFS beside mlx: versions as its pointers and objects.
+// Git LFS beside mlx: exports versions as LFS pointers and objects.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,13 @@
 namespace mlx::registry {
 
 struct LfsExport {
-  std::size_t pointers = 0, objects = 0, unchanged = 0;  // written; already as they would be written
+  std::size_t pointers = 0, objects = 0, unchanged = 0;  // pointers and objects written; files that were up to date
   std::uint64_t bytes = 0;                               // of the objects
   std::vector<std::string> notes;
 };
-// Writes a version as pointers into `folder` (absolute, inside a git worktree) and its contents into that repository's
-// store of LFS objects. What stands there and is another thing is kConflict, before anything is written.
+// Writes a version as LFS pointers into `folder` (absolute, inside a git worktree), and its contents into that
+// repository's store of LFS objects. Throws kConflict, before anything is written, if `folder` holds something else at
+// one of the paths.
 LfsExport export_lfs(Repository& repository, const Digest& manifest, const std::string& folder, bool dry_run,
                      Progress& progress);
 

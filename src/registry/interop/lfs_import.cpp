@@ -1,4 +1,4 @@
-// What HEAD tracks with Git LFS, found by its pointers and cut into datasets.
+// Finds what HEAD tracks with Git LFS by its pointers, and divides it into datasets.
 #include "registry/interop/lfs_import.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 struct Tracked {
   GitFile git;
-  std::string path;  // from the root of mlx
+  std::string path;  // relative to the root of mlx
   std::optional<formats::LfsPointer> pointer;
 };
 
@@ -37,13 +37,13 @@ std::vector<Tracked> tracked_files(const std::string& git_root, const std::strin
   return list;
 }
 
-// Of git itself, which stands in folders that are otherwise in LFS.
+// One of git's own files, which may be in a folder that is otherwise in LFS.
 bool is_git_setting(const std::string& path) {
   const std::string name = base_name(path);
   return name == ".gitattributes" || name == ".gitignore";
 }
 
-// The folder that `path` is part of a dataset by: the topmost with nothing but LFS below it, else the file itself.
+// The dataset that `path` belongs to: the topmost folder with only LFS files below it, else the file itself.
 std::string dataset_of(const std::string& path, const std::map<std::string, bool>& mixed) {
   for (std::size_t slash = path.find('/'); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     const std::string folder = path.substr(0, slash);
@@ -99,7 +99,7 @@ ImportDataset collect(const std::vector<Tracked>& files, const std::string& arti
                 "commit it, or check the name");
   if (pointers == 0)
     throw Error(ErrorKind::kUsage, fmt::format("{}: nothing in it is in Git LFS", artifact),
-                fmt::format("`mlx add {}` takes it as it is", shell_quoted(artifact)));
+                fmt::format("`mlx add {}` adds it as it is", shell_quoted(artifact)));
   return dataset;
 }
 
@@ -130,7 +130,7 @@ std::vector<ImportDataset> find_lfs_datasets(Repository& repository, const std::
   const std::optional<std::string> git_root = find_git_root(repository.root());
   if (!git_root)
     throw Error(ErrorKind::kNotFound, fmt::format("{}: not in a git repository", repository.root()),
-                "Git LFS keeps its pointers in one");
+                "Git LFS pointers are in a git repository");
   const std::string lfs = git_lfs_folder(*git_root);
   const std::vector<Tracked> files = tracked_files(*git_root, repository.root());
   std::vector<ImportDataset> datasets;

@@ -1,5 +1,5 @@
-// Git LFS beside mlx: datasets out of a repository that uses it. The local object store of git-lfs is read directly;
-// its oid is the digest that mlx knows a content by.
+// Git LFS beside mlx: imports datasets from a repository that uses it. Reads the local object store of git-lfs
+// directly: an LFS oid is the same SHA-256 as mlx's digest of a content.
 #pragma once
 
 #include <string>
@@ -9,12 +9,13 @@
 
 namespace mlx::registry {
 
-// What HEAD tracks with Git LFS, as datasets. Each of `paths` (from the root of mlx) is one, with everything that HEAD
-// has there; without paths the topmost folders in which all is in LFS are, and the other files one by one. kNotFound
-// names what is neither in this store nor in the local cache of git-lfs.
+// Finds what HEAD tracks with Git LFS, as datasets. Each of `paths` (relative to the root of mlx) becomes one dataset
+// with everything that HEAD has below it. Without paths the datasets are the topmost folders whose files are all in
+// LFS, and each remaining file alone. Throws kNotFound for content that neither this store nor the local cache of
+// git-lfs has.
 std::vector<ImportDataset> find_lfs_datasets(Repository& repository, const std::vector<std::string>& paths);
 
-// Where the object of this oid stands in a store of git-lfs (git_lfs_folder).
+// The path of this oid's object in a git-lfs store (git_lfs_folder).
 std::string lfs_object_path(const std::string& lfs, const Digest& oid);
 
 }  // namespace mlx::registry

@@ -1,4 +1,4 @@
-// The pointers' own fields by the textbook rule, and then what their versions hold.
+// Merges the pointers' own fields by the rule of three-way merge, then their versions' file lists.
 #include "registry/interop/pointer_merge.h"
 
 #include "base/error.h"
@@ -13,7 +13,7 @@ namespace {
 using store::Entry;
 using store::Favour;
 
-// The textbook rule for one value. nullopt: both changed it.
+// Three-way merge of one value; nullopt if both sides changed it.
 template <typename T>
 std::optional<T> merge_value(const std::optional<T>& base, const T& ours, const T& theirs, Favour favour) {
   if (ours == theirs || (base && *base == theirs)) return ours;
@@ -28,18 +28,18 @@ std::vector<Entry> entries_of(Repository& repository, const Pointer& pointer) {
     throw Error(ErrorKind::kNotFound,
                 fmt::format("{}: version {} is not in this repository, so that it cannot be merged", pointer.artifact,
                             pointer.digest.brief()),
-                fmt::format("`mlx fetch --all` brings it, then `git checkout -m -- {}` merges again",
+                fmt::format("run `mlx fetch --all`, then `git checkout -m -- {}` to merge again",
                             shell_quoted(pointer_path(pointer.kind, pointer.artifact))));
   }
   return repository.store().entries(pointer.digest);
 }
 
-// A single file that was added as it is, and not a folder.
+// True for a dataset that is a single file, not a folder.
 bool is_single(const std::vector<Entry>& entries, const Pointer& pointer) {
   return entries.size() == 1 && entries[0].path == base_name(pointer.artifact);
 }
 
-// The entry of a single file goes by the file's name, which the other side may have changed.
+// A single file's entry has the file's name, which the other side may have changed.
 void rename_single(std::vector<Entry>& entries, const Pointer& pointer, const std::string& artifact) {
   if (is_single(entries, pointer)) entries[0].path = base_name(artifact);
 }
@@ -52,7 +52,7 @@ void take(PointerMerge& merge, const Pointer& side) {
 
 void store_entries(Repository& repository, std::vector<Entry> entries, bool dry_run, PointerMerge& merge) {
   store::ManifestSummary summary = store::summarize(entries);
-  if (!dry_run) {  // also where it is there: what a batch has added stays until the pointer is written
+  if (!dry_run) {  // even if it is stored already: the batch protects it from gc
     repository.store().use_domain(domain_of(repository, merge.pointer.artifact));
     const std::unique_ptr<store::Batch> batch = repository.store().begin();
     summary = batch->add_manifest(std::move(entries));
@@ -82,7 +82,7 @@ void merge_folders(Repository& repository, const std::optional<Pointer>& base, c
   merge.from_theirs = merged.from_theirs;
   merge.conflicts = std::move(merged.conflicts);
   if (!merge.conflicts.empty()) return;
-  // What `mlx add` would refuse as a folder can not come of a merge either.
+  // A merge must not make a dataset that `mlx add` would refuse.
   if (merged.entries.empty()) {
     merge.conflicts.push_back({"", "together both sides deleted every file"});
   } else if (!single && is_single(merged.entries, merge.pointer)) {
@@ -112,7 +112,7 @@ PointerMerge merge_pointers(Repository& repository, const std::optional<Pointer>
   const bool model = ours.kind == ArtifactKind::kModel;
   const auto digest = merge_value(base ? std::optional(base->digest) : std::nullopt, ours.digest, theirs.digest,
                                   model ? favour : Favour::kNone);
-  // A file that was renamed on one side has another manifest under its new name, even where only one changed it.
+  // A file renamed on one side has another manifest under its new name, even if only one side changed it.
   const bool renamed = ours.artifact != theirs.artifact;
   if (model && !digest) {
     merge.conflicts.push_back({"", "both sides have another model: one must be chosen, weights are not merged"});

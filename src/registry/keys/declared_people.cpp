@@ -76,7 +76,8 @@ FormerTrust read_former(TomlReader& reader) {
 TrustedPerson read_person(TomlReader& reader, const std::string& name) {
   TrustedPerson person{name, keys_in(reader), rights_in(reader), operations_in(reader, "until")};
   if (reader.has("until") && person.until.empty())
-    reader.fail_at("until", "names no operation: expected ids, or no person whose signatures do not count at all");
+    reader.fail_at("until",
+                   "names no operation: expected ids; leave out a person whose signatures do not count at all");
   for (TomlReader& former : reader.tables("before")) person.before.push_back(read_former(former));
   if (person.keys.empty() && person.before.empty())
     reader.fail_at("key", "expected a public key, \"ssh-ed25519 AAAA…\"");
@@ -118,7 +119,7 @@ std::string before_literal(const std::vector<FormerTrust>& before) {
   }));
 }
 
-// The key with this value, or without it where there is none.
+// Sets the key to this value; without `any` removes it.
 std::string with_list(const std::string& text, const TomlPath& table, const char* key, bool any,
                       const std::string& literal) {
   return any ? with_toml_key(text, table, key, literal, "mlx.toml") : without_toml_key(text, table, key, "mlx.toml");

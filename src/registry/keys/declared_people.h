@@ -1,4 +1,5 @@
-// [people] of mlx.toml: whose keys may do what. Git tracks it and its review guards it. Read strictly, changed as text.
+// [people] of mlx.toml: whose keys may do what. Git tracks the file, and code review guards it. The table is parsed
+// strictly, and edited as text.
 #pragma once
 
 #include <string>
@@ -10,9 +11,9 @@ namespace mlx::registry {
 
 inline constexpr Right kAllRights[] = {Right::kCommit, Right::kPromote, Right::kErase, Right::kKeys};
 const char* right_name(Right right);
-Right parse_right(const std::string& text);  // kUsage with what there is
+Right parse_right(const std::string& text);  // throws kUsage, listing the rights
 
-// A key that was retired, or a right that was taken away: what it signed up to here counts on, and nothing later.
+// A retired key, or a withdrawn right. Signatures up to `until` still count, later ones do not.
 struct FormerTrust {
   Digest key;
   std::vector<Right> may;
@@ -23,21 +24,21 @@ struct TrustedPerson {
   std::string name;
   std::vector<Digest> keys;
   std::vector<Right> may;
-  std::vector<Digest> until;  // where there are any: only these operations and what is before them count
+  std::vector<Digest> until;  // if not empty: only these operations and their ancestors count
   std::vector<FormerTrust> before = {};
 };
 struct People {
   bool declared = false;
   std::vector<TrustedPerson> people;
   std::vector<Digest> unsigned_until;                   // operations up to these count without a signature
-  const TrustedPerson* whose(const Digest& key) const;  // nullptr where nobody who counts today has this key
+  const TrustedPerson* whose(const Digest& key) const;  // nullptr if nobody who counts today has this key
 };
-People declared_people(const std::string& root);  // kUsage with file and line
+People declared_people(const std::string& root);  // throws kUsage with file and line
 
-// Changes to [people] as text. True where the file changed.
+// These edit [people] as text. Return true if the file changed.
 bool trust_person(const std::string& root, const TrustedPerson& person, bool dry_run);
 bool end_trust(const std::string& root, const std::string& name, const std::vector<Digest>& until, bool dry_run);
-// Says up to which operations those that nobody signed count.
+// Declares up to which operations unsigned ones count.
 void declare_unsigned(const std::string& root, const std::vector<Digest>& until, bool dry_run);
 
 }  // namespace mlx::registry

@@ -1,5 +1,4 @@
-// Reading, unlocking and replacing .mlx/keys and its copy. What is replaced is overwritten: it may hold what was
-// erased.
+// Reads, unlocks and replaces .mlx/keys and its copy. The old file is overwritten, because it may hold erased keys.
 #include "registry/keys/keys.h"
 
 #include <fcntl.h>
@@ -60,12 +59,12 @@ bool Keys::is_half() const {
   return state == store::SmallFile::State::kHalf || state == store::SmallFile::State::kUnchecked;
 }
 
-// Damage to both copies is said by whoever reads them, and a disk that cannot be written is read all the same.
+// Damage to both copies is reported by those who read them. A failure to write is ignored: the keys can still be read.
 bool Keys::mend() {
   if (!is_half()) return false;
   try {
     const Fd held = lock();
-    if (!is_half()) return false;  // another process has
+    if (!is_half()) return false;  // another process has mended it
     write(decode(store::read_small_file(path_)));
     return true;
   } catch (const Error& error) {
@@ -86,20 +85,21 @@ void Keys::remember(const store::UnlockedKeys& keys) {
 
 namespace {
 
-// Of a ring that this clone knows, its own file says what a passphrase costs, and not whoever holds the remote's.
+// For a ring that this clone knows, the cost of a passphrase is read from its own file, never from the remote's, whose
+// owner could set any cost.
 std::optional<store::KeyPair> identity_in_own(const Keys& keys, const store::KeyFile& lock, ByteView passphrase) {
   try {
     const store::KeyFile own = keys.file();
     if (own.ring != lock.ring || own.chain.back().id == lock.chain.back().id) return {};
     return store::passphrase_identity(own, passphrase);
   } catch (const Error&) {
-    return {};  // none, or damaged
+    return {};  // no keys, or damaged ones
   }
 }
 
 }  // namespace
 
-// For whoever can be shown to be a member; what has shown it is kept for the next file.
+// Finds credentials that prove membership, and keeps them for the next file.
 store::Access Keys::find_access(const store::KeyFile& lock, const std::string& what) {
   for (const store::KeyPair& identity : known_) {
     if (auto access = store::unwrap_root(lock, identity)) return *access;
@@ -121,7 +121,7 @@ store::Access Keys::find_access(const store::KeyFile& lock, const std::string& w
     const std::string by_member =
         "send a member what `mlx key export-public` prints, for `mlx key add-recipient` and a push";
     if (!identities.empty()) {
-      throw Error(ErrorKind::kRefused, fmt::format("{}: your identity is not a member of them", what),
+      throw Error(ErrorKind::kRefused, fmt::format("{}: your identity is not a member", what),
                   takes_passphrase ? by_member + "; or " + by_passphrase : by_member);
     }
     throw Error(ErrorKind::kRefused, fmt::format("{}: encrypted, and no key is unlocked", what),
@@ -167,7 +167,7 @@ std::shared_ptr<const store::KeyRing> Keys::ring() {
   return ring_;
 }
 
-// Released when the descriptor is closed.
+// The lock is released when the descriptor is closed.
 Fd Keys::lock() {
   const std::string path = path_ + ".lock";
   Fd fd = disk_.open_append(path);
@@ -177,7 +177,7 @@ Fd Keys::lock() {
   return fd;
 }
 
-// What a process that died while it wrote has left may hold keys that are erased now.
+// A process that died while writing may have left a file with keys that are erased now.
 void Keys::shred_leftovers() {
   const std::string folder = parent_path(path_), prefix = base_name(path_) + ".";
   for (const std::string& name : list_folder(folder)) {
@@ -186,7 +186,7 @@ void Keys::shred_leftovers() {
   }
 }
 
-// Under the lock.
+// Call with the lock held.
 void Keys::write(const store::KeyFile& file) {
   shred_leftovers();
   store::write_small_file(disk_, path_, store::encode_key_file(file),

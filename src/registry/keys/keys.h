@@ -1,8 +1,8 @@
-// This clone's keys: .mlx/keys and its copy (mlx-format-keys(5)), unlocked when they are first needed, changed under a
+// This clone's keys: .mlx/keys and its copy (mlx-format-keys(5)). They are unlocked on first use, and changed under a
 // lock.
 //
-// Keys are what a Store asks for its ring, so reading what is not encrypted unlocks nothing. Domains that operations
-// have erased are taken out of the file whenever it is opened.
+// A Store asks for its key ring only when it needs one, so reading unencrypted data unlocks nothing. Domains that
+// operations have erased are removed from the file whenever it is opened.
 #pragma once
 
 #include <functional>
@@ -19,14 +19,14 @@
 
 namespace mlx::registry {
 
-// How a person shows that the keys are theirs. cmd/ implements it: files, commands, a terminal.
+// How a person unlocks the keys. cmd/ implements it with files, commands and a terminal.
 class Unlocker {
  public:
   virtual ~Unlocker() = default;
   virtual std::vector<store::KeyPair> identities() = 0;
-  // nullopt where there is no way to ask. `what` names what is being unlocked.
+  // nullopt if there is no way to ask. `what` names what is being unlocked.
   virtual std::optional<store::Secret> passphrase(const std::string& what) = 0;
-  // What whoever unlocks keys has to know of them; a line, printed as it is.
+  // Prints one line, as it is, for the person who unlocks the keys.
   virtual void tell(const std::string&) {}
 };
 
@@ -36,23 +36,23 @@ class Keys final : public store::KeySource {
   void set_unlocker(std::shared_ptr<Unlocker> unlocker) { unlocker_ = std::move(unlocker); }
 
   bool exist() const;
-  store::KeyFile file() const;  // locked; kNotFound where this clone has no keys
-  bool is_half() const;         // one of its two copies is missing, damaged or older, or it is of an earlier version
-  bool mend();     // writes it again then, as whoever unlocks it does; false where it could not or need not
-  bool damaged();  // as far as that is seen: with nobody to unlock them, less
-  // kRefused where nobody can unlock them, kCorrupt where the file was changed by strangers.
+  store::KeyFile file() const;  // still locked; kNotFound if this clone has no keys
+  bool is_half() const;         // a copy is missing, damaged, older, or of an earlier format
+  bool mend();     // rewrites both copies if is_half(), as the unlocker does; false if it could not or need not
+  bool damaged();  // as far as can be seen; less if nobody can unlock the keys
+  // kRefused if nobody can unlock the keys, kCorrupt if a stranger changed the file.
   store::UnlockedKeys unlocked();
-  // A file of elsewhere, with what unlocked ours where that is enough.
+  // Unlocks a key file from elsewhere, with the credentials that unlocked ours if they suffice.
   store::UnlockedKeys unlock(const store::SealedKeys& sealed, const std::string& what);
   std::shared_ptr<const store::KeyRing> ring() override;
   void tell(const std::string& line) const;
 
-  void create(const store::UnlockedKeys& keys);  // kConflict where there are some
-  // Unlocks, changes and replaces the file, alone among processes.
+  void create(const store::UnlockedKeys& keys);  // kConflict if the clone has keys already
+  // Unlocks, changes and replaces the file, under an inter-process lock.
   void change(const std::function<void(store::UnlockedKeys&)>& change);
-  // Takes in what another clone has made of the file (key_sync.cpp).
+  // Replaces the file by another clone's newer state of it (key_sync.cpp).
   void replace(const store::UnlockedKeys& keys);
-  // Takes these keys out for good, without unlocking anything; false where none was there.
+  // Removes these keys for good, without unlocking anything; false if none of them was there.
   bool erase(const std::vector<std::uint32_t>& ids);
 
  private:
@@ -69,7 +69,7 @@ class Keys final : public store::KeySource {
   std::mutex mutex_;
   std::optional<store::UnlockedKeys> unlocked_;
   std::shared_ptr<const store::KeyRing> ring_;
-  std::vector<store::KeyPair> known_;  // what has unlocked something in this process
+  std::vector<store::KeyPair> known_;  // key pairs that have unlocked something in this process
 };
 
 }  // namespace mlx::registry

@@ -33,7 +33,7 @@ std::optional<Person> read_person(const store::Store& store, const Digest& blob)
     if (store.open_blob(blob).size() > kLargest) return std::nullopt;
     return decode_person(store.read_blob(blob), "the name " + blob.brief());
   } catch (const Error& error) {
-    // Refused: nobody has unlocked the keys.
+    // kRefused: the keys are locked.
     if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kRefused)
       throw;
     return std::nullopt;
@@ -54,7 +54,7 @@ std::optional<Person> person_of_settings(const SettingSources& sources) {
   return Person{settings.text("user.name"), settings.text("user.email"), host};
 }
 
-// Whatever domain the store writes to otherwise.
+// Stored in the history domain, whatever domain the store writes to otherwise.
 Json store_name(store::Store& store, const Person& person) {
   for (const std::string* text : {&person.name, &person.email, &person.host}) {
     if (!is_utf8(*text)) fail(ErrorKind::kUsage, "user.name and user.email: expected valid UTF-8");

@@ -1,6 +1,6 @@
-// A person's name as a blob of its own: an actor.describe names the SHA-256 of a small blob that holds the name beside
-// random salt, so that the name is gone when the blob is. Used by Repository, which records it with what its owner
-// records, and by record/people.h.
+// A person's name as a separate blob. An actor.describe names the SHA-256 of a small blob of the name and random salt;
+// deleting the blob deletes the name. Used by Repository, which records the name with its owner's first operation, and
+// by record/people.h.
 #pragma once
 
 #include <optional>
@@ -14,19 +14,19 @@
 namespace mlx::registry {
 
 struct Person {
-  std::string name, email, host;  // host: the machine of the clone
+  std::string name, email, host;  // host: the machine that the clone is on
   bool operator==(const Person&) const = default;
 };
 
-// nullopt where the blob is not here, not whole, or no name: whoever made it stays without one.
+// nullopt if the blob is missing, damaged or not a name; the actor is then shown without one.
 std::optional<Person> read_person(const store::Store& store, const Digest& blob);
-// The name that the actor goes by here.
+// The actor's name in this clone.
 std::optional<Person> name_of(store::Database& db, const store::Store& store, const std::string& actor);
 std::optional<Person> person_of_settings(const SettingSources& sources);  // nullopt without user.name
-// Stores the name as a blob of the history; returns the body of the actor.describe that gives it.
+// Stores the name as a blob of the history domain. Returns the body of the actor.describe that names it.
 Json store_name(store::Store& store, const Person& person);
-// The same for what the settings say of the actor, where it is news; nullopt where there is nothing to say, or where
-// nobody can write it down because the repository's keys are locked.
+// The same for the name in the settings, if it is not recorded yet. nullopt if there is nothing to record, or if the
+// repository's keys are locked, so that it cannot be encrypted.
 std::optional<Json> introduction(store::Database& db, store::Store& store, const SettingSources& sources,
                                  const std::string& actor);
 

@@ -1,5 +1,5 @@
-// A key from its file signs in this process; one that an agent holds through `ssh-keygen -Y sign`, which knows how to
-// talk to agents and to people.
+// A key from a file signs in this process. A key in an agent signs through `ssh-keygen -Y sign`, which can talk to
+// agents and to people.
 #include "registry/keys/signer.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ Signer from_private_key(store::SigningKey key) {
           [shared](std::string_view purpose, ByteView message) { return store::sign(*shared, purpose, message); }};
 }
 
-// Signs with the agent's key that belongs to this public key.
+// Signs with the agent's private key for this public key.
 store::Signature sign_with_agent(const Digest& public_key, std::string_view purpose, ByteView message,
                                  const Environment& environment) {
   const TempFolder folder(environment);
@@ -71,7 +71,7 @@ Signer signer_of(const store::Secret& text, const std::string& path) {
   return from_private_key(store::parse_ssh_private_key(as_text(text), path));
 }
 
-// What user.signingkey names: a public key's text, its file, or a private key's file.
+// Reads what user.signingkey names: a public key's text, its file, or a private key's file.
 Signer named_signer(const std::string& value, const SettingSources& sources) {
   if (value.starts_with("ssh-")) return from_agent(store::parse_ssh_public_key(value, kSetting), sources.environment);
   const std::string path = join_path(sources.root.empty() ? "/" : sources.root, with_home(value, sources.environment));
@@ -90,7 +90,7 @@ Signer named_signer(const std::string& value, const SettingSources& sources) {
   }
 }
 
-// Where a key of mlx's own stands, in the order in which it is looked for and made.
+// Where mlx's own key may be, in the order in which it is searched for and made.
 std::vector<std::string> own_paths(const SettingSources& sources) {
   std::vector<std::string> paths;
   const std::string config = sources.environment.get("XDG_CONFIG_HOME").value_or("");
@@ -103,7 +103,7 @@ std::vector<std::string> own_paths(const SettingSources& sources) {
   return paths;
 }
 
-// Where another process makes it at the same time, one of the two keys stands there afterwards, whole.
+// If another process makes a key at the same time, one of the two keys is there afterwards, complete.
 void make_key(const std::string& path) {
   make_folders(parent_path(path));
   const std::string temporary = fmt::format("{}.{}", path, random_id());
@@ -153,7 +153,7 @@ std::optional<Signer> find_signer(const SettingSources& sources) {
       return named_signer(named->text, sources);
   }
   for (const std::string& path : own_paths(sources)) {
-    if (::access(path.c_str(), R_OK) == 0) return signer_of(read_key_file(path), path);  // another's home is none
+    if (::access(path.c_str(), R_OK) == 0) return signer_of(read_key_file(path), path);  // ignores another user's home
   }
   return std::nullopt;
 }
@@ -166,7 +166,7 @@ Signer find_or_make_signer(const SettingSources& sources) {
       if (!path_exists(path)) make_key(path);
       return signer_of(read_key_file(path), path);
     } catch (const Error& error) {
-      if (path == paths.back()) throw;  // a home that cannot be written is none
+      if (path == paths.back()) throw;  // a home that is not writable is skipped
     }
   }
   CHECK(false);

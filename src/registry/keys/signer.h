@@ -1,11 +1,10 @@
-// Who signs the operations that this clone records: an Ed25519 key of OpenSSH's kind. Used by Repository::record, and
-// by commands that show or share the public key.
+// The signer of the operations that this clone records: an Ed25519 key in OpenSSH's format. Used by Repository::record,
+// and by commands that show or share the public key.
 //
-// Which one, from strongest to weakest: the setting user.signingkey (MLX_SIGNING_KEY), a file with a private key, or a
-// public key (a file, or its text) whose private key an ssh-agent holds; else a key that is made when it is first
-// needed,
-// ~/.config/mlx/signing_key, or .mlx/signing_key where the home cannot be written. mlx.toml, which others write, has no
-// say.
+// The setting user.signingkey (MLX_SIGNING_KEY) comes first. It names a file with a private key, or a public key (a
+// file or its text) whose private key an ssh-agent holds. Without the setting a key is made on first use:
+// ~/.config/mlx/signing_key, or .mlx/signing_key if the home is not writable. mlx.toml cannot set it, because others
+// write that file.
 #pragma once
 
 #include <functional>
@@ -19,17 +18,17 @@ namespace mlx::registry {
 
 struct Signer {
   Digest public_key;
-  // `purpose` is the signature's namespace. kRefused where an agent does not sign.
+  // `purpose` is the signature's namespace. Throws kRefused if an agent declines to sign.
   std::function<store::Signature(std::string_view purpose, ByteView message)> sign;
 };
 
-// kNotFound, kUsage or kRefused, naming the file or the setting, where the key cannot be used: others can read it, it
-// is behind a passphrase, or of another kind. nullopt where no setting names one and none was made yet.
+// Throws kNotFound, kUsage or kRefused, naming the file or the setting, if the key cannot be used: others can read it,
+// it has a passphrase, or it is of another type. nullopt if no setting names a key and none was made yet.
 std::optional<Signer> find_signer(const SettingSources& sources);
 Signer find_or_make_signer(const SettingSources& sources);
 
-// Files of secrets: keys, identities, passphrases. The first `most` bytes, which whoever asks wipes. kRefused where
-// others than the owner can read the file; a pipe is nobody else's.
+// Reads a file of secrets (keys, identities, passphrases): its first `most` bytes, which the caller wipes. Throws
+// kRefused if others than the owner can read the file. A pipe counts as private.
 Bytes read_private_file(const std::string& path, std::size_t most);
 Bytes read_secret(int fd, const std::string& source, std::size_t most);
 

@@ -1,4 +1,4 @@
-// Judging operations, each by itself and all by all cores.
+// Judges operations, one at a time or many on all cores.
 #include "registry/keys/trust.h"
 
 #include <algorithm>
@@ -120,7 +120,7 @@ std::string described(const Kinds& kinds, const Operation& operation) {
   return fmt::format("{} ({})", operation.id.brief(), operation_text(kinds, operation));
 }
 
-// --may replaces what somebody may: what the key has stands there too.
+// --may replaces a person's rights, so the command also lists those that the key has.
 std::string trusting_command(const People& people, const Digest& key, Right right) {
   const TrustedPerson* const person = people.whose(key);
   std::vector<Right> rights = person ? person->may : std::vector<Right>();

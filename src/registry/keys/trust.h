@@ -1,8 +1,8 @@
-// Whose operations count for what. Every operation is signed; [people] of mlx.toml (declared_people.h) says whose key
-// may do what. Without that table the keys that this clone has taken operations of count, and a fresh clone takes those
-// that it meets first: enough for one person, and for nobody else.
+// Whose operations count. Every operation is signed, and [people] of mlx.toml (declared_people.h) says whose key may do
+// what. Without that table the keys count whose operations this clone has already accepted; a fresh clone accepts the
+// keys that it meets first. That is enough for one person, and for nobody else.
 //
-// Who may no longer sign keeps what stood in the graph before: `until` names operations, never times.
+// When a person loses a right, their earlier operations still count. `until` bounds them by operations, never by times.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@
 
 namespace mlx::registry {
 
-// What the graph of operations is asked: the parents of an operation, nullopt for one that is not known.
+// Looks up the parents of an operation; nullopt if the operation is not known.
 using ParentsOf = std::function<std::optional<std::vector<Digest>>(const Digest& id)>;
 using DigestSet = std::unordered_set<Digest, DigestHash>;
 DigestSet with_ancestors(std::vector<Digest> of, const ParentsOf& parents_of);
@@ -29,21 +29,21 @@ DigestSet with_ancestors(std::vector<Digest> of, const ParentsOf& parents_of);
 // Judges operations one by one against one state of trust.
 class Trust {
  public:
-  // `known`: keys that count where nobody is declared. `first_contact`: so does every key then.
+  // `known`: the keys that count if nobody is declared. `first_contact`: every key counts then.
   Trust(const Kinds& kinds, const People& people, const std::vector<Digest>& known, bool first_contact,
         const ParentsOf& parents_of);
-  // What is wrong with it, "" where it counts. Its signature is checked too.
+  // Why the operation does not count; "" if it does. Also verifies its signature.
   std::string objection(const Operation& operation) const;
-  bool may(const Digest& key, Right right) const;  // now: without what is bounded by `until`
+  bool may(const Digest& key, Right right) const;  // now: without grants that `until` bounds
 
  private:
-  // One key of one person, for as long as it counts.
+  // One key of one person, and how long it counts.
   struct Grant {
     std::string name;
     Digest key;
     std::vector<Right> may;
     bool bounded = false;
-    DigestSet reached = {};  // where bounded: what counts
+    DigestSet reached = {};  // for a bounded grant: the operations that count
     bool allows(Right right) const;
   };
   void grant(const TrustedPerson& person, const ParentsOf& parents_of);
@@ -56,23 +56,24 @@ class Trust {
   DigestSet unsigned_;
 };
 
-// What is wrong with each, "" where it counts. By all cores: a signature takes a tenth of a millisecond.
+// The objection to each operation, "" if it counts. Uses all cores: checking a signature takes a tenth of a
+// millisecond.
 std::vector<std::string> objections_to(const std::vector<Operation>& operations, const Trust& trust, Pool& pool);
 
-// The parents of operations that are recorded.
+// The parents of recorded operations.
 ParentsOf parents_in(store::Database& db);
 
-// What this clone records is judged before it is: kRefused, naming who lacks which right and what helps. A run that was
-// allowed to begin may end, whatever [people] says meanwhile: that is judged when it is published. Of the operation
-// only kind, body and actor are looked at. `root`: where mlx.toml stands. `own`: who signs here.
+// Judges an operation before this clone records it. Throws kRefused with who lacks which right, and the remedy. A run
+// that was allowed to start may end, even if [people] has changed meanwhile; its end is judged when it is published.
+// Reads only the operation's kind, body and actor. `root`: the folder of mlx.toml. `own`: the signer here.
 void require_may_sign(const Kinds& kinds, const std::string& root, const std::function<const Signer*()>& own,
                       const Operation& operation);
 
-// For errors. "0123456789ab (made clf@v2)"
+// For error messages: "0123456789ab (made clf@v2)"
 std::string described(const Kinds& kinds, const Operation& operation);
-// The command by which somebody in [people] gives the key this right, beside those that it has.
+// The command by which somebody in [people] adds this right to the key.
 std::string trusting_command(const People& people, const Digest& key, Right right);
-// What gives the key the right, for whoever may change [people].
+// How somebody who may change [people] can give the key this right.
 std::string way_to_right(const People& people, const Digest& key, Right right);
 
 }  // namespace mlx::registry

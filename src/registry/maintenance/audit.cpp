@@ -1,4 +1,5 @@
-// The checks of audit.h, one function each; a check adds what it finds and the next one goes on with what is whole.
+// The checks of audit.h, one function each. Each check reports what it finds, and the next one continues with what is
+// undamaged.
 #include "registry/maintenance/audit.h"
 
 #include <algorithm>
@@ -35,7 +36,7 @@ class Audit {
 
   AuditReport run(const std::string& head, Progress& progress) {
     db_.migrate(kMigrations);
-    // A private copy is looked into in the same way: the list of unsealed runs below is a table.
+    // A private copy is audited in the same way; the list of unsealed runs below is a table in it.
     const auto look_in = [&] { look(head, progress); };
     db_.writable() ? look_in() : db_.change_privately(look_in);
     return std::move(report_);
@@ -43,8 +44,8 @@ class Audit {
 
  private:
   void look(const std::string& head, Progress& progress) {
-    store::Transaction transaction(db_);  // nobody records meanwhile; rolled back
-    store_.reload();                      // what was recorded until now is in packs by now
+    store::Transaction transaction(db_);  // nobody records meanwhile; rolled back at the end
+    store_.reload();                      // what was recorded so far is in packs by now
     read_rows();
     check_known();
     check_order();
@@ -64,7 +65,7 @@ class Audit {
       report_.problems.push_back(fmt::format(format, std::forward<Args>(args)...));
   }
 
-  // Each row by itself: its bytes give its id, and its columns say what the bytes say.
+  // Checks each row alone: its bytes hash to its id, and its columns match its bytes.
   void read_rows() {
     store::Statement select = db_.prepare("SELECT seq, id, kind, actor, time, bytes FROM operations ORDER BY seq");
     while (select.step()) {
@@ -73,7 +74,8 @@ class Audit {
       try {
         operation = decode(select.blob(5));
         if (operation.id != select.digest(1)) {
-          problem("{} ({}): its bytes were altered: they give {}", row, select.digest(1).brief(), operation.id.brief());
+          problem("{} ({}): its bytes were altered: they hash to {}", row, select.digest(1).brief(),
+                  operation.id.brief());
           continue;
         }
         if (operation.kind != select.text(2) || operation.actor != select.text(3) ||
@@ -109,13 +111,13 @@ class Audit {
     report_.heads = known_.heads();
   }
 
-  // What a crash left at the journal's end is applied by the next command: no problem. Everything else is to be in
+  // The next command applies what a crash left at the journal's end, so this is no problem. Everything else must be in
   // meta.db too.
   void read_journal(DigestTable& journal) {
     const std::string path = journal_path(folder_);
     OperationStage absent;
     try {
-      const std::uint64_t size = journal_size(path);  // before it is read: others may append
+      const std::uint64_t size = journal_size(path);  // before reading: others may append
       const bool was_whole = !journal_differs(db_, path);
       const std::uint64_t whole = store::Journal(path, disk_).visit([&](const Digest& id, ByteView bytes) {
         const Operation operation = decode(bytes);
@@ -143,7 +145,8 @@ class Audit {
     });
   }
 
-  // Written to the journal after the database last agreed with it: nothing in the database descends from it.
+  // True if the operation was written after the database last agreed with the journal: nothing in the database descends
+  // from it.
   bool extends_known(const Operation& operation, OperationStage& absent) {
     return !known_.is_parent(operation.id) && std::ranges::all_of(operation.parents, [&](const Digest& parent) {
       return known_.has(parent) || absent.has(parent);
@@ -170,7 +173,7 @@ class Audit {
     });
   }
 
-  // Only where the operations are whole: from others, other tables follow.
+  // Runs only if all operations are sound; other operations would give other tables.
   void check_projection(Progress& progress) {
     if (!report_.problems.empty()) return;
     note_unsealed();
@@ -187,7 +190,7 @@ class Audit {
     compare_with(path);
   }
 
-  // A head that someone kept elsewhere must be part of the history: else its end was cut off.
+  // A head that somebody kept elsewhere must be part of the history; otherwise its end was cut off.
   void check_head(const std::string& head) {
     const std::string digits = head.starts_with("sha256:") ? head.substr(7) : head;
     if (!known_.has_prefix(digits)) problem("head {} is not in this history: its end was cut off", head);
@@ -199,7 +202,7 @@ class Audit {
     report_.notes = std::move(trust.notes);
   }
 
-  // Of versions whose list of files is here and can be read.
+  // Checks versions whose file list is here and readable.
   void check_claims() {
     for (const Kind* const kind : kinds_.rows()) {
       if (!kind->content.has(Role::kVersion)) continue;
@@ -215,7 +218,7 @@ class Audit {
         if (!wrong.empty() && report_.notes.size() < kMostProblems) report_.notes.push_back(std::move(wrong));
       }
     } catch (const Error& error) {
-      if (error.kind == ErrorKind::kInterrupted || error.kind == ErrorKind::kIo) throw;  // else fsck names it
+      if (error.kind == ErrorKind::kInterrupted || error.kind == ErrorKind::kIo) throw;  // fsck reports other errors
     }
   }
 
@@ -234,7 +237,7 @@ class Audit {
   store::Disk& disk_;
   Pool& pool_;
   store::Database db_;
-  OperationStage known_;  // those of meta.db that are whole
+  OperationStage known_;  // the undamaged ones of meta.db
   AuditReport report_;
 };
 
@@ -249,7 +252,7 @@ void Audit::compare_with(const std::string& path) {
   compare_metrics();
 }
 
-// Both are queries that give one text a row.
+// Both queries return one text per row.
 void Audit::compare(const std::string& what, const std::string& ours, const std::string& fresh) {
   constexpr std::size_t kShown = 200;
   store::Statement wrong = db_.prepare(fmt::format("{} EXCEPT {}", ours, fresh));
@@ -261,7 +264,7 @@ void Audit::compare(const std::string& what, const std::string& ours, const std:
   if (count.step()) report_.rows += static_cast<std::uint64_t>(count.int64(0));
 }
 
-// A row's text: artifact='clf' digest=X'01…'
+// The query for a row's text: artifact='clf' digest=X'01…'
 void Audit::compare_table(const std::string& table) {
   std::string row;
   store::Statement columns = db_.prepare(fmt::format("SELECT name FROM pragma_table_info('{}') ORDER BY cid", table));
@@ -271,9 +274,9 @@ void Audit::compare_table(const std::string& table) {
   compare(table, rows_of("main"), rows_of("fresh"));
 }
 
-// A run that goes on has metrics that stand in no operation yet, and those of a run whose sealed series is not in this
-// store can not be compared; where that came after the operation there are no rows, and the series is read instead.
-// Asked before the projection is made: a series may come in while it is.
+// Lists runs whose metrics cannot be compared. A running run has metrics that no operation holds yet. A run's sealed
+// series may not be in this store; if it came after the operation there are no rows, and the series is read instead.
+// Call before the projection is made, because a series may arrive meanwhile.
 void Audit::note_unsealed() {
   db_.run("CREATE TEMP TABLE unsealed (run TEXT PRIMARY KEY)");
   store::Statement runs = db_.prepare("SELECT id, status, metrics FROM main.runs");
@@ -288,7 +291,7 @@ void Audit::note_unsealed() {
   }
 }
 
-// Ids of series are this database's own affair.
+// Ids of series are local to a database, so they are not compared.
 void Audit::compare_metrics() {
   const auto rows_of = [](const char* schema) {
     return fmt::format(
@@ -300,7 +303,7 @@ void Audit::compare_metrics() {
   compare("metrics", rows_of("main"), rows_of("fresh"));
 }
 
-// A trigger or a view would change what tables say without changing a row.
+// A trigger or a view would change what tables return without changing a row.
 void Audit::compare_schema() {
   const auto rows_of = [](const char* schema) {
     return fmt::format(
@@ -317,8 +320,8 @@ AuditReport verify_history(const std::string& root, store::Disk& disk, Pool& poo
                            const Kinds& kinds) {
   const std::string database = join_path(join_path(root, ".mlx"), "meta.db");
   if (!path_exists(database)) {
-    throw Error(ErrorKind::kCorrupt, fmt::format("{}: is missing, so nothing is compared with it", database),
-                "`mlx fsck --rebuild` makes it from the operations in journal and packs");
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}: is missing, so there is nothing to compare with", database),
+                "`mlx fsck --rebuild` rebuilds it from the operations in the journal and packs");
   }
   return Audit(root, disk, pool, options, environment, kinds).run(head, progress);
 }

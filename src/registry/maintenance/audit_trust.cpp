@@ -15,8 +15,8 @@ std::string in_words(const Kinds& kinds, const Operation& operation) {
   return "operation " + described(kinds, operation);
 }
 
-// At the first of its parents that says so. Of an operation whose time is still to come, that one's clock was wrong,
-// and not the clocks of those after it.
+// Notes each operation once, with the first parent that is later. If an operation's time is in the future, its own
+// clock was wrong, so its children are not noted as backdated.
 void note_wrong_times(const Kinds& kinds, OperationStage& operations, std::int64_t now, TrustReport& report) {
   const auto note = [&](std::string line) {
     if (report.notes.size() < kMostNotes) report.notes.push_back(std::move(line));

@@ -1,5 +1,5 @@
-// Whose history is it? Signatures, signers and times, as `mlx audit verify` shows them. What stands in the graph was
-// judged when it was taken in (trust.h); here it is judged again, all of it, by what mlx.toml says now.
+// Verifies signatures, signers and times, for `mlx audit verify`. Operations were judged when they were accepted
+// (trust.h); here all of them are judged again by the present mlx.toml.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@
 namespace mlx::registry {
 
 struct TrustReport {
-  std::vector<std::string> problems;  // signatures that do not hold; who is not vouched for by [people]
-  std::vector<std::string> notes;     // unsigned (where nobody is declared), backdated, ahead of time
+  std::vector<std::string> problems;  // invalid signatures; signers whom [people] does not vouch for
+  std::vector<std::string> notes;     // unsigned (if nobody is declared), backdated, in the future
 };
-// `root`: where mlx.toml stands. `operations`: settled.
+// `root`: the folder of mlx.toml. `operations`: settled.
 TrustReport verify_trust(const Kinds& kinds, const std::string& root, OperationStage& operations, Pool& pool);
 
 }  // namespace mlx::registry

@@ -1,5 +1,5 @@
-// The same facts stand in three places: operations in the journal and in packs, their rows in meta.db, and the tables
-// projected from them. Each is compared with what it is made of.
+// The same facts are stored in three places: operations in the journal and in packs, their rows in meta.db, and the
+// tables projected from them. Each is compared with its source.
 #include "registry/maintenance/check_metadata.h"
 
 #include <fmt/format.h>
@@ -23,8 +23,8 @@
 namespace mlx::registry {
 namespace {
 
-// What the rows of a table come to whatever their order: the sum of their digests. Sorting would take memory, since
-// rows may be as large as operations are.
+// A checksum of a table's rows that does not depend on their order: the sum of their digests. Sorting would take
+// memory, because rows can be as large as operations.
 using TableSum = std::array<std::uint64_t, 4>;
 
 TableSum sum_of_table(store::Database& db, const std::string& table) {
@@ -40,11 +40,11 @@ TableSum sum_of_table(store::Database& db, const std::string& table) {
   return sum;
 }
 
-// Of each table that operations make, with its name.
+// The sum of each projected table, with the table's name.
 std::vector<std::pair<std::string, TableSum>> sums_of_tables(store::Database& db) {
   std::vector<std::pair<std::string, TableSum>> sums;
   for (const std::string name : projected_tables()) {
-    if (name == "metrics" || name == "metric_series") continue;  // of runs that go on, and of series not yet fetched
+    if (name == "metrics" || name == "metric_series") continue;  // running runs; series not yet fetched
     sums.emplace_back(name, sum_of_table(db, name));
   }
   return sums;
@@ -54,7 +54,7 @@ void check_projection(Repository& repository, MetadataCheck& check) {
   OperationStage operations;
   std::vector<std::pair<std::string, TableSum>> stored;
   {
-    // Operations and tables of one moment: others commit meanwhile.
+    // Read operations and tables in one transaction: others commit meanwhile.
     store::Transaction moment(repository.db(), store::Transaction::Access::kRead);
     visit_operations(repository.db(), [&](const Operation& operation) { operations.add(operation); });
     stored = sums_of_tables(repository.db());
@@ -93,7 +93,7 @@ void check_database(Repository& repository, MetadataCheck& check) {
   }
 }
 
-// The operations of the database, or none where it is so damaged that its own check says so.
+// The operations of the database; none if it is so damaged that its own check reports it.
 std::unique_ptr<OperationStage> readable_operations(Repository& repository) {
   auto operations = std::make_unique<OperationStage>();
   try {
@@ -106,18 +106,18 @@ std::unique_ptr<OperationStage> readable_operations(Repository& repository) {
   return operations;
 }
 
-// A torn end is what a crash leaves and no damage, unless it was whole when the database last agreed with the journal
-// or held what the database has.
+// A torn end is what a crash leaves, and no damage, unless it was whole when the database last agreed with the journal,
+// or unless it held operations that the database has.
 void check_journal(Repository& repository, MetadataCheck& check) {
   const std::string path = journal_path(repository.mlx_folder());
   const store::Journal journal(path, repository.disk());
-  // An operation is written to the journal or a pack, then to the database: looked for in the other order, since
+  // An operation is written to the journal or a pack before the database. Read them in the opposite order, because
   // others write meanwhile.
   const std::unique_ptr<OperationStage> operations = readable_operations(repository);
   repository.store().reload();
   DigestTable written;
   try {
-    const std::uint64_t size = journal_size(path);  // before it is read: others may append
+    const std::uint64_t size = journal_size(path);  // before reading: others may append
     const bool was_whole = !journal_differs(repository.db(), path);
     const std::uint64_t whole = journal.visit([&](const Digest& id, ByteView) { written.insert(id); });
     if (was_whole && whole < size) {
@@ -138,7 +138,7 @@ void check_journal(Repository& repository, MetadataCheck& check) {
   });
 }
 
-// "" where it can be read and taken in.
+// "" if the operation can be read and accepted.
 std::string why_unreadable(Repository& repository, const Digest& operation) {
   try {
     (void)decode(repository.store().read(store::ObjectKind::kOperation, operation));
@@ -156,8 +156,8 @@ void check_history(Repository& repository, MetadataCheck& check) {
       check.rebuild = true;
     }
   } catch (const Error& error) {
-    if (error.kind == ErrorKind::kCorrupt) return;  // said by those that looked before
-    if (error.kind != ErrorKind::kRefused) throw;   // locked: which operations packs hold is not seen
+    if (error.kind == ErrorKind::kCorrupt) return;  // an earlier check has reported it
+    if (error.kind != ErrorKind::kRefused) throw;   // kRefused: locked, so the operations in packs cannot be read
   }
 }
 
@@ -187,11 +187,11 @@ void check_claims(Repository& repository, MetadataCheck& check) {
   try {
     for (std::string& line : false_claims(repository)) check.problems.push_back(std::move(line));
   } catch (const Error& error) {
-    if (error.kind != ErrorKind::kCorrupt) throw;  // the database, which has said so
+    if (error.kind != ErrorKind::kCorrupt) throw;  // kCorrupt: the database, which has reported it
   }
 }
 
-// As far as it is seen without unlocking them.
+// As far as possible without unlocking the keys.
 void check_keys(Repository& repository, MetadataCheck& check) {
   try {
     if (!repository.keys().exist()) return;
@@ -210,7 +210,7 @@ void check_keys(Repository& repository, MetadataCheck& check) {
 std::vector<std::string> unknown_history(Repository& repository) {
   constexpr std::size_t kNamed = 20;
   std::vector<std::string> lines;
-  // Packs first: what others record meanwhile is in the database before it is in a pack.
+  // Packs first: an operation recorded meanwhile is in the database before it is in a pack.
   repository.store().reload();
   DigestTable packed;
   store::visit_operations(repository.store(), [&](const Digest& id) { packed.insert(id); });

@@ -1,4 +1,4 @@
-// From damaged objects to the files of versions: every list of files that is here is read once, by all cores.
+// Maps damaged objects to the files of versions. Every file list in the store is read once, on all cores.
 #include "registry/maintenance/damaged_versions.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct Named {
   bool own = false;  // made by this clone: all of it was here once
 };
 
-// Each version and checkpoint that is to be whole here, in a fixed order.
+// Visits each version and checkpoint that should be complete here, in a fixed order.
 void visit_named(Repository& repository, const std::function<void(const Named&)>& visit) {
   const auto take = [&](const Named& named) {
     if (erasure_of(repository, named.manifest)) return;
@@ -49,10 +49,10 @@ void visit_named(Repository& repository, const std::function<void(const Named&)>
 
 struct Search {
   const store::Store& store;
-  bool lazy;                                       // what is not here is fetched when it is needed
+  bool lazy;                                       // missing content is fetched on demand
   std::unordered_set<Digest, DigestHash> damaged;  // storage ids
   std::mutex mutex;
-  std::unordered_set<Digest, DigestHash> whole = {};  // seen lately: versions share most of their files
+  std::unordered_set<Digest, DigestHash> whole = {};  // checked lately: versions share most of their files
   std::unordered_map<Digest, Damage, DigestHash> bad = {};
 
   bool lost(ObjectKind kind, const Digest& id) const;
@@ -61,7 +61,7 @@ struct Search {
   std::vector<DamagedFile> bad_files(const Digest& shard);
 };
 
-// Damaged, and whole nowhere else. Of a chunk list its content is what tells.
+// True if the object is damaged and has no intact copy. A chunk list is judged by its content.
 bool Search::lost(ObjectKind kind, const Digest& id) const {
   if (damaged.empty()) return false;
   const std::vector<Digest> ids = store.storage_ids(id);
@@ -76,7 +76,7 @@ bool Search::lost(ObjectKind kind, const Digest& id) const {
   }
 }
 
-// Why a file's content cannot be read. (A chunk is read only where fsck found damage in it.)
+// Why a file's content cannot be read. A chunk is read only if fsck found damage in it.
 Damage Search::examine(const Digest& content) const {
   if (!store.has_blob(content))
     return lost(ObjectKind::kChunk, content) ? Damage::kDamaged : lazy ? Damage::kNone : Damage::kMissing;
@@ -126,11 +126,11 @@ std::vector<DamagedFile> Search::bad_files(const Digest& shard) {
   return hits;
 }
 
-// Which lists of files stand in which versions, on disk: there are as many as there are versions, or more.
+// Which file lists belong to which versions, kept on disk: there are at least as many as versions.
 class Lists {
  public:
   void add(const Named& named) { add_named_.bind(++rows_, named.name, named.manifest, named.own).run(); }
-  // Of the last one that was added.
+  // Adds a list to the version that was added last.
   void add_list(const Digest& shard, std::size_t position) {
     add_list_.bind(shard, rows_, static_cast<std::int64_t>(position)).run();
   }
@@ -139,7 +139,7 @@ class Lists {
     store::Statement select = db_.prepare("SELECT count(DISTINCT shard) FROM lists");
     return select.step() ? static_cast<std::uint64_t>(select.int64(0)) : 0;
   }
-  // Each once, several at a time, those of the oldest versions first.
+  // Visits each list once, in batches, lists of the oldest versions first.
   void visit(const std::function<void(const std::vector<Digest>&)>& visit) {
     constexpr std::size_t kAtOnce = 1024;
     std::vector<Digest> shards;
@@ -173,7 +173,7 @@ class Lists {
   std::int64_t rows_ = 0;
 };
 
-// Of one file, and of one version that has it.
+// One file, and one version that has it.
 struct Placed {
   std::int64_t row, position;
   DamagedFile hit;
@@ -182,7 +182,7 @@ struct Placed {
 }  // namespace
 
 std::vector<DamagedFile> damaged_versions(Repository& repository, const store::FsckReport& report, Progress& progress) {
-  repository.store().reload();  // others have made versions since it was opened
+  repository.store().reload();  // others have made versions since the store was opened
   const store::Store& store = repository.store();
   Search search{store, is_lazy(repository), {}, {}};
   for (const store::DamagedObject& object : report.damaged_objects) search.damaged.insert(object.id);

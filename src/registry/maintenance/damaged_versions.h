@@ -1,4 +1,4 @@
-// What damage in the store means for versions. Used by `mlx fsck`.
+// Finds the versions that damage in the store affects. Used by `mlx fsck`.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace mlx::registry {
 
-// A file of a version that cannot be read, or with an empty path a version whose list of files cannot.
+// An unreadable file of a version; an empty path means that the version's file list is unreadable.
 struct DamagedFile {
   std::string name;  // "data/fashion@v2", "run:0123… checkpoint 100"
   Digest manifest;
   std::string path;
-  Digest content;  // zero where the path is empty
+  Digest content;  // zero if the path is empty
   std::string why;
-  bool missing = false;  // it may never have been fetched
+  bool missing = false;  // absent rather than damaged: it may never have been fetched
 };
-// Of every version that this clone made, and of those of others whose manifest is here. Of the latter what is missing
-// may never have been fetched and is no damage, nor is it in a lazy clone.
+// Checks every version that this clone made, and versions of others whose manifest is here. For the latter, and in a
+// lazy clone, absent content is no damage: it may never have been fetched.
 std::vector<DamagedFile> damaged_versions(Repository& repository, const store::FsckReport& report, Progress& progress);
 
 }  // namespace mlx::registry

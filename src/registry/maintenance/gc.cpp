@@ -1,4 +1,4 @@
-// Both sorts of roots are what operations name, as their kinds say, and what pointers do.
+// Roots for gc: what operations name, according to their kinds, and what pointers name.
 #include "registry/maintenance/gc.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ constexpr std::size_t kMaxPointer = 64 << 10;
 constexpr std::string_view kPrefix = "sha256:";
 constexpr std::size_t kHexDigits = 64;
 
-// Every digest that stands in a text: a pointer with an unfinished merge names two.
+// Every digest in a text. A pointer with an unfinished merge names two.
 void digests_in(std::string_view text, std::vector<Digest>& found) {
   for (std::size_t at = text.find(kPrefix); at != std::string_view::npos; at = text.find(kPrefix, at + 1)) {
     const std::string_view hex = text.substr(at + kPrefix.size(), kHexDigits);
@@ -59,7 +59,7 @@ void add_roots(const Content& content, std::span<const Role> manifests, store::G
   roots.blobs.insert(roots.blobs.end(), blobs.begin(), blobs.end());
 }
 
-// What operations in force name.
+// Adds what operations in force name.
 void named_in_force(Repository& repository, store::GcRoots& roots) {
   const Kinds& kinds = repository.kinds();
   InForce stands(repository.db(), kinds);
@@ -75,9 +75,9 @@ void named_in_force(Repository& repository, store::GcRoots& roots) {
   }
 }
 
-// What was taken back, or forgotten in another way, can be brought back for the grace period: what operations name that
-// this clone took in recently (by its own clock: what others say of theirs counts for nothing), and what is named by
-// operations that they name, as an undo does.
+// What was undone or forgotten can be restored during the grace period. So adds what recently accepted operations name,
+// and what the operations name that those refer to, as an undo does. "Recently" is by this clone's own clock: times
+// that others state do not count.
 void recently_named(Repository& repository, std::int64_t grace_seconds, store::GcRoots& roots) {
   store::Database& db = repository.db();
   std::vector<Digest> mentioned;
@@ -114,13 +114,13 @@ store::GcRoots roots_of(Repository& repository, std::int64_t grace_seconds) {
   pointed_at(repository, roots.manifests);
   keep_each_once(roots.manifests);
   keep_each_once(roots.blobs);
-  // What was erased is kept by nothing: where it stood in clear, it goes now.
+  // Erased content is not kept by anything; its plaintext is removed now.
   std::erase_if(roots.manifests, [&](const Digest& manifest) { return erasure_of(repository, manifest).has_value(); });
   return roots;
 }
 
-// Whoever may publish heads there can leave some out, so that what they name would look like garbage. kConflict where
-// heads are unknown here, or some that this clone has seen there are gone.
+// Somebody who publishes heads there could leave some out, and what they name would look like garbage. Throws kConflict
+// if the remote has unknown heads, or lacks heads that this clone has seen there.
 void require_known_heads(Repository& repository, const std::vector<Digest>& heads, const RemoteConfig& config) {
   for (const Digest& head : heads) {
     if (is_recorded(repository.db(), head)) continue;
@@ -136,7 +136,7 @@ void require_known_heads(Repository& repository, const std::vector<Digest>& head
               fmt::format("`mlx push {}` sends it again", shell_quoted(config.name)));
 }
 
-// What any operation names that this clone knows, whether the remote's heads reach it or not.
+// Adds what every operation known to this clone names, whether the remote's heads reach it or not.
 store::GcRoots roots_of_remote(Repository& repository, store::Remote& remote, const RemoteConfig& config) {
   store::GcRoots roots;
   repository.refresh();
@@ -149,7 +149,7 @@ store::GcRoots roots_of_remote(Repository& repository, store::Remote& remote, co
   return roots;
 }
 
-// By a clock that cannot be right nothing is older than the grace period.
+// If the clock is doubtful, nothing counts as older than the grace period.
 std::int64_t known_grace(Repository& repository, std::int64_t seconds, Progress& progress) {
   const std::int64_t now = unix_micros();
   if (seconds == 0 || !is_age_unknown(repository.db(), repository.root(), now, now - seconds * 1'000'000))
@@ -161,7 +161,7 @@ std::int64_t known_grace(Repository& repository, std::int64_t seconds, Progress&
   return std::max(seconds, now / 1'000'000);
 }
 
-// What nobody remembers is no garbage.
+// Refuses to collect while part of the history is unknown.
 void require_history(Repository& repository) {
   const std::vector<std::string> unknown = unknown_history(repository);
   if (unknown.empty()) return;
@@ -175,13 +175,13 @@ void require_history(Repository& repository) {
 }  // namespace
 
 store::GcReport collect_garbage(Repository& repository, const store::GcOptions& options, Progress& progress) {
-  repository.db();  // what a crash has left in the journal is applied before anything is judged
+  repository.db();  // applies what a crash left in the journal, before anything is judged
   require_history(repository);
   store::GcOptions how = options;
   how.grace_seconds = known_grace(repository, options.grace_seconds, progress);
-  how.thorough = repository.db().prepare("SELECT 1 FROM erasures LIMIT 1").step();  // nothing of it may stay
+  how.thorough = repository.db().prepare("SELECT 1 FROM erasures LIMIT 1").step();  // nothing erased may remain
   const std::string cache = join_path(repository.mlx_folder(), "cache.db");
-  // The WAL first: left beside a new database it would be taken for that one's.
+  // The WAL first: left beside a new database, it would be taken for that one's.
   how.spare = {cache + "-wal", cache, cache + "-shm"};
   const store::GcReport report = store::collect_garbage(
       repository.store(), [&] { return roots_of(repository, how.grace_seconds); }, how, progress);

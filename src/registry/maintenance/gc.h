@@ -9,12 +9,12 @@
 
 namespace mlx::registry {
 
-// What operations in force name, by the rows of their kinds (operations/kind.h); all operations; and what pointers
-// name: in the worktree, in git's references, stashes and indexes.
+// Keeps all operations, what operations in force name (by the rows of their kinds, operations/kind.h), and what
+// pointers name in the worktree and in git's references, stashes and indexes.
 store::GcReport collect_garbage(Repository& repository, const store::GcOptions& options, Progress& progress);
 
-// The same for a remote in a folder: what its heads reach, and what pointers here name. kConflict where this clone does
-// not know all of its operations, kUsage for a remote elsewhere.
+// The same for a remote that is a folder: keeps what its heads reach, and what pointers here name. Throws kConflict if
+// this clone does not know all of its operations, kUsage for a remote of another kind.
 store::GcReport collect_garbage_of(Repository& repository, const RemoteConfig& remote, const store::GcOptions& options,
                                    Progress& progress);
 

@@ -1,5 +1,5 @@
-// rebuild_database: meta.db from operations alone, wherever they still are (journal, packs, the old database). The
-// answer of `mlx fsck --rebuild`.
+// Rebuilds meta.db from operations, wherever they still are: in the journal, in packs, or in the old database. Used by
+// `mlx fsck --rebuild`.
 #include "registry/maintenance/rebuild.h"
 
 #include <memory>
@@ -14,7 +14,7 @@
 namespace mlx::registry {
 namespace {
 
-// nullopt where the file is missing or can not be trusted; a newer schema and a busy database are errors.
+// nullopt if the file is missing or cannot be trusted. A newer schema and a busy database are errors.
 std::unique_ptr<store::Database> open_healthy(const std::string& mlx_folder, store::Disk& disk) {
   const std::string path = join_path(mlx_folder, "meta.db");
   if (!path_exists(path)) return nullptr;
@@ -24,7 +24,7 @@ std::unique_ptr<store::Database> open_healthy(const std::string& mlx_folder, sto
     if (!check.step() || check.text(0) != "ok") return nullptr;
     check.reset();
     db->migrate(kMigrations);
-    note_whether_history_lost(*db, mlx_folder, disk);  // an empty file is a healthy database
+    note_whether_history_lost(*db, mlx_folder, disk);  // an empty file is a valid database
     visit_operations(*db, [](const Operation&) {});
     return db;
   } catch (const Error& error) {
@@ -33,7 +33,7 @@ std::unique_ptr<store::Database> open_healthy(const std::string& mlx_folder, sto
   }
 }
 
-// meta.db → meta.db.damaged-1, with what SQLite keeps beside it.
+// Renames meta.db to meta.db.damaged-1, and the files that SQLite keeps beside it.
 void set_aside(const std::string& path, store::Disk& disk, Progress& progress) {
   if (!path_exists(path)) return;
   int n = 1;
@@ -48,8 +48,8 @@ void set_aside(const std::string& path, store::Disk& disk, Progress& progress) {
       fmt::format("{} was damaged or held operations that cannot be applied; it was moved to {}", path, aside));
 }
 
-// What cannot be taken in: unreadable, or with an ancestor that is nowhere. In packs it is lost to nobody, and fsck
-// names it: neither a newer mlx nor a person has to look for it in a journal that was set aside.
+// Operations that cannot be applied: unreadable, or with a missing ancestor. They are kept in packs, where fsck names
+// them, so that neither a newer mlx nor a person has to search the journal that was set aside.
 class LeftOut {
  public:
   explicit LeftOut(store::Store& store) : store_(store) {}
@@ -67,7 +67,8 @@ class LeftOut {
   std::unique_ptr<store::Batch> batch_;
 };
 
-// Adds the journal's operations. False where it is damaged; before its last record nothing of it is used then.
+// Adds the journal's operations. False if the journal is damaged; if the damage is before its last record, none are
+// used.
 bool collect_journal(store::Database& db, const std::string& path, store::Disk& disk, OperationStage& found,
                      LeftOut& left_out, Progress& progress) {
   try {
@@ -83,7 +84,7 @@ bool collect_journal(store::Database& db, const std::string& path, store::Disk& 
       }
       found.add(operation);
     });
-    return whole == journal_size(path) || journal_differs(db, path);  // else no crash has torn its end
+    return whole == journal_size(path) || journal_differs(db, path);  // else not the torn end of a crash
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt) throw;
     progress.warn(error.message);
@@ -91,7 +92,7 @@ bool collect_journal(store::Database& db, const std::string& path, store::Disk& 
   }
 }
 
-// Operations in packs were verified when they came in; one that can not be read is left to fsck's report of the packs.
+// Operations in packs were verified when they arrived. An unreadable one is left to fsck's report on the packs.
 void collect_packs(const store::Store& store, OperationStage& found, Progress& progress) {
   DigestTable packed;
   store::visit_operations(store, [&](const Digest& id) { packed.insert(id); });
@@ -106,7 +107,7 @@ void collect_packs(const store::Store& store, OperationStage& found, Progress& p
   });
 }
 
-// Those with an ancestor that is nowhere cannot be applied; they are named and left out.
+// Operations with a missing ancestor cannot be applied; names them and leaves them out.
 void take_out_incomplete(OperationStage& found, LeftOut& left_out, Progress& progress) {
   found.take_out_incomplete([&](const Operation& operation) {
     progress.warn(
@@ -115,9 +116,9 @@ void take_out_incomplete(OperationStage& found, LeftOut& left_out, Progress& pro
   });
 }
 
-// Of a history that was lost: what packs have brought goes on from there. Where they had nothing that was not known,
-// it goes on with what is left, and stays one that is not known as a whole. Where nothing is left and a remote is
-// named, what that has comes first: two beginnings cannot be told to be one history.
+// Decides how a lost history continues. If packs had operations that were not known otherwise, the history is found. If
+// not, it continues with what is left, and stays marked as incomplete. If nothing is left and a remote is declared, the
+// remote's history must come first, because two separate beginnings cannot be recognised as one history.
 void settle_lost(store::Database& db, const std::string& root, std::uint64_t before_packs, std::uint64_t found,
                  bool left_out, Progress& progress) {
   if (!is_history_lost(db)) return;

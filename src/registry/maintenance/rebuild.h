@@ -1,4 +1,4 @@
-// meta.db made again from operations alone. Used by `mlx fsck --rebuild`.
+// Rebuilds meta.db from operations alone. Used by `mlx fsck --rebuild`.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace mlx::registry {
 
-// Drops every projected table and applies all operations again (journal and packs). The answer of `fsck --rebuild`.
-// Works where meta.db is missing or not a database.
+// Drops every projected table and applies all operations again, from journal and packs. Works even if meta.db is
+// missing or is not a database.
 void rebuild_database(const std::string& root, store::Disk& disk, Pool& pool, Progress& progress,
                       const store::StoreOptions& options = {}, const Kinds& kinds = known_kinds());
 

@@ -1,5 +1,4 @@
-// What was lost comes back as any content does: hashed where it comes from the worktree, verified where it comes from a
-// remote.
+// Restores content in the usual ways: hashed if it comes from the worktree, verified if it comes from a remote.
 #include "registry/maintenance/restore.h"
 
 #include <algorithm>
@@ -22,8 +21,8 @@ namespace {
 
 using DigestSet = std::unordered_set<Digest, DigestHash>;
 
-// Files of one dataset's folder whose content is wanted, all of them where their list is, and that list where it fits
-// the pointer.
+// Restores from one dataset's folder: the wanted files, or all files if their list is wanted, and that list if it
+// matches the pointer.
 std::uint64_t restore_folder(Repository& repository, const Pointer& pointer, const DigestSet& wanted,
                              Progress& progress) {
   const std::string folder = join_path(repository.root(), pointer.artifact);
@@ -55,7 +54,7 @@ std::uint64_t restore_from_remote(Repository& repository, const std::vector<Dama
   std::vector<store::ObjectRef> nowhere = store::missing_objects(*remote, lost), there;
   std::ranges::sort(nowhere);
   std::ranges::set_difference(lost, nowhere, std::back_inserter(there));
-  // A chunk list comes with all that it names.
+  // A chunk list is fetched with all that it names.
   std::vector<Digest> files;
   for (const store::ObjectRef& object : there) {
     if (object.first == store::ObjectKind::kChunkList) files.push_back(object.second);

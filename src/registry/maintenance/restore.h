@@ -1,4 +1,4 @@
-// Brings back what was lost, from the worktree and from remotes. Used by `mlx fsck --repair`.
+// Restores lost content from the worktree and from remotes. Used by `mlx fsck --repair`.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace mlx::registry {
 
-// Stores again what `hits` and `lost` lack: from files of the worktree that still have the content, then from the
-// remotes, each as far as it has it and can be reached. The number of files and objects that came.
+// Stores again what `hits` and `lost` lack: first from files of the worktree that still have the content, then from
+// each remote that has it and can be reached. Returns the number of files and objects restored.
 struct Restored {
   std::uint64_t files = 0, objects = 0;
-  std::vector<std::string> unreached;  // of each remote that could not be asked: its name and why
+  std::vector<std::string> unreached;  // remotes that did not answer: name and reason
 };
 Restored restore(Repository& repository, const std::vector<DamagedFile>& hits,
                  const std::vector<store::ObjectRef>& lost, const std::vector<RemoteConfig>& remotes,

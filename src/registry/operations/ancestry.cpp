@@ -1,5 +1,5 @@
-// Mostly the next question is about an operation behind that of the last one: its ancestors are marked already, and the
-// walk back ends there.
+// Most queries are about a descendant of the operation in the query before. The ancestors of that one are marked
+// already, so the walk back ends there.
 #include "registry/operations/ancestry.h"
 
 namespace mlx::registry {
@@ -37,7 +37,7 @@ bool Ancestry::walk(std::int64_t of) {
 
 void Ancestry::reach(std::int64_t of) {
   before_.resize(first_parent_.size(), false);
-  if (!walk(of)) {  // beside it: what is marked is not all before this one
+  if (!walk(of)) {  // not a descendant: some marked places are not ancestors
     before_.assign(first_parent_.size(), false);
     of_ = 0;
     walk(of);

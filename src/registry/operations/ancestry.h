@@ -1,5 +1,5 @@
-// What is before what in the graph of recorded operations, asked again and again while operations are applied. Made for
-// one application of many; each further question costs what is new since the last one.
+// Ancestor queries in the graph of recorded operations, for use while operations are applied. Make one for each
+// application of many operations; a further query costs only what is new since the last one.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace mlx::registry {
 class Ancestry {
  public:
   explicit Ancestry(store::Database& db) : db_(db) {}
-  // Whether the operation at the place `ancestor` of the fixed order is before the one at `of`. Both are recorded.
+  // True if the operation at place `ancestor` of the fixed order is an ancestor of the one at `of`. Both are recorded.
   bool precedes(std::int64_t ancestor, std::int64_t of);
 
  private:
   using Place = std::uint32_t;
-  void read_on();              // operations that were recorded since the last question
-  bool walk(std::int64_t of);  // marks what is before `of`; whether it came by of_
+  void read_on();              // reads the operations recorded since the last query
+  bool walk(std::int64_t of);  // marks the ancestors of `of`; true if it reached of_
   void reach(std::int64_t of);
 
   store::Database& db_;
-  std::vector<std::uint64_t> first_parent_ = {0, 0};  // of each place, into parents_; places begin with 1
+  std::vector<std::uint64_t> first_parent_ = {0, 0};  // by place: index into parents_; places start at 1
   std::vector<Place> parents_;
   std::int64_t of_ = 0;       // whose ancestors are marked
   std::vector<bool> before_;  // by place

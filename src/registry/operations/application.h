@@ -1,8 +1,8 @@
 // What an apply function works with: the operation, strict access to its body, the tables. Used by apply.cpp and the
-// kinds (kinds/), which alone write projected tables.
+// kinds (kinds/), the only code that writes projected tables.
 //
-// An apply function runs inside the caller's transaction, sees every earlier operation of the fixed order applied, and
-// throws kCorrupt (naming the operation and the key) for a body that no mlx would have written.
+// An apply function runs inside the caller's transaction, after every earlier operation of the fixed order was applied.
+// It throws kCorrupt (naming the operation and the key) for a body that no mlx would have written.
 #pragma once
 
 #include <cstdint>
@@ -41,31 +41,31 @@ class Application {
 
   std::string what() const;  // "operation 0123456789ab (alias.move)"
   std::string string(const char* key) const;
-  std::string string_or_empty(const char* key) const;  // of a key that older operations do not have
+  std::string string_or_empty(const char* key) const;  // for a key that older operations lack
   std::int64_t integer(const char* key, std::int64_t least) const;
-  std::vector<std::uint32_t> key_ids(const char* key) const;  // a list of them
+  std::vector<std::uint32_t> key_ids(const char* key) const;  // a list of key ids
   bool boolean(const char* key) const;
   std::string json(const char* key) const;  // canonical JSON of any value, "" for null
-  // Digests are read from the places that the kind's row declares, and from no other (a CHECK): what it does not say to
-  // name it cannot apply.
+  // Digests are read only from the places that the kind's row declares (a CHECK). So a kind cannot apply a digest that
+  // its row does not name.
   Digest digest(std::string_view at) const;
   std::optional<Digest> digest_or_null(std::string_view at) const;
   std::vector<Digest> digests(std::string_view at) const;  // "versions[]"
-  // "inputs[].version": of each item the text under "role", and the digest.
+  // "inputs[].version": the text under "role" of each item, and the digest.
   std::vector<std::pair<std::string, Digest>> roles_and_digests(std::string_view at) const;
-  void require_version(const std::string& artifact, const Digest& digest) const;  // made by an operation before it
+  void require_version(const std::string& artifact, const Digest& digest) const;  // an earlier operation made it
   [[noreturn]] void corrupt(const std::string& why) const;
 
   Ancestry& ancestry() const { return ancestry_; }
-  bool follows(std::int64_t place) const;  // whether the operation at this place is before this one in the graph
+  bool follows(std::int64_t place) const;  // true if the operation at this place is an ancestor of this one
   bool follows(const Digest& earlier) const;
-  // Whose operation it is, where one person's clones are one: the key, or the actor where nobody signed.
+  // The person behind the operation, one for all their clones: the key, or the actor if it is unsigned.
   std::string maker() const;
-  // For people (remarks.h): the operation has no effect, or changes what `whose`, an actor, had made. `what` goes
-  // before a name: "the run was started by".
+  // Notes for people (remarks.h): this operation has no effect, or changes what the actor `whose` had made. `what` is
+  // followed by a name: "the run was started by".
   void ignore(const std::string& what, const std::string& whose) const;
   void changes(const std::string& what, const std::string& whose) const;
-  void note_change(std::int64_t place, const std::string& what) const;  // where somebody else made what stands there
+  void note_change(std::int64_t place, const std::string& what) const;  // if somebody else made what is at `place`
 
  private:
   const Kind& kind_;
@@ -76,6 +76,6 @@ class Application {
 struct Made {
   std::string maker, actor;
 };
-Made maker_at(store::Database& db, std::int64_t place);  // of the operation there
+Made maker_at(store::Database& db, std::int64_t place);  // of the operation at `place`
 
 }  // namespace mlx::registry

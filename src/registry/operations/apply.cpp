@@ -1,4 +1,4 @@
-// What an operation does to the database: its own row and the heads, then what its kind's function projects.
+// Applies an operation to the database: its own row and the heads, then its kind's projection.
 #include "registry/operations/apply.h"
 
 #include "base/clock.h"
@@ -9,7 +9,7 @@
 namespace mlx::registry {
 namespace {
 
-// The row of the operation itself and the heads of the graph; returns its place in the order.
+// Inserts the operation's row and updates the heads. Returns its place in the fixed order.
 std::int64_t insert_operation(store::Database& db, const Operation& operation) {
   store::Statement known = db.prepare("SELECT 1 FROM operations WHERE id = ?");
   for (const Digest& parent : operation.parents) {
@@ -23,7 +23,7 @@ std::int64_t insert_operation(store::Database& db, const Operation& operation) {
       .bind(operation.id, operation.kind, operation.actor, operation.time, encode(operation), signer)
       .run();
   const std::int64_t seq = db.last_insert_id();
-  // Once, whatever is applied again.
+  // Kept from the first time, however often the operation is applied again.
   db.prepare(
         "INSERT OR IGNORE INTO taken (operation, time, place) VALUES (?, ?, (SELECT coalesce(max(place), 0) + 1 FROM "
         "taken))")

@@ -1,4 +1,4 @@
-// Applying operations to the projected tables.
+// Applies operations to the projected tables.
 #pragma once
 
 #include "registry/operations/ancestry.h"
@@ -8,9 +8,9 @@
 
 namespace mlx::registry {
 
-// Applies one operation, inside the caller's transaction. Idempotent by id. Blobs that it needs (a sealed metric
-// series) are read from `store`. kCorrupt for an unknown kind of a newer version, naming it. One that is `undone` is
-// recorded only: it counts as never applied. Whoever applies many hands all of them the same `ancestry`.
+// Applies one operation, inside the caller's transaction. Idempotent by id. Reads the blobs that it needs (a sealed
+// metric series) from `store`. Throws kCorrupt for an unknown kind of a newer version, naming it. An `undone` operation
+// is only recorded, and counts as never applied. A caller that applies many passes the same `ancestry` to all calls.
 void apply(store::Database& db, const store::Store& store, const Kinds& kinds, const Operation& operation,
            Ancestry& ancestry, bool undone = false);
 

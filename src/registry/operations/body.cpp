@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kEach = "[]";
 
-// Every value at the place: "a.b" goes into objects, "a[]" into each item of a list.
+// Visits every value at a place: "a.b" descends into objects, "a[]" into each item of a list.
 void visit_at(const Json& json, std::string_view at, const std::function<void(const Json&)>& visit) {
   if (at.empty()) return visit(json);
   if (at.starts_with(kEach)) {

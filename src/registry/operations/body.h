@@ -1,5 +1,5 @@
-// Reads an operation's body without trusting it: bodies come from elsewhere, and a key that is missing or of another
-// type reads as empty. For texts, content and undo; what applies an operation reads strictly (application.h).
+// Lenient access to an operation's body. Bodies come from elsewhere: a key that is missing or of another type reads as
+// empty. Used for texts, content and undo; apply functions read strictly (application.h).
 #pragma once
 
 #include <cstdint>
@@ -15,23 +15,23 @@
 
 namespace mlx::registry {
 
-// A view: the JSON outlives it.
+// A view: the JSON must outlive it.
 class Body {
  public:
   explicit Body(const Json& json) : json_(json) {}
   std::string text(const char* key) const;
   std::int64_t number(const char* key) const;
   std::size_t size(const char* key) const;   // of a list
-  std::string brief(const char* key) const;  // "sha256:0123…" in short
-  std::string why() const;                   // ": the first line of the message", "" without one
-  // The digests that stand in a field. kCorrupt for a text that is none, but where the field allows it.
+  std::string brief(const char* key) const;  // "sha256:0123…" abbreviated
+  std::string why() const;                   // ": the first line of the message", or "" without a message
+  // Visits the digests in a field. Throws kCorrupt for a text that is not a digest, unless the field allows texts.
   void visit(const DigestField& field, const std::function<void(const Digest&)>& visit) const;
-  std::optional<Digest> digest(const DigestField& field) const;  // the first
+  std::optional<Digest> digest(const DigestField& field) const;  // the first one
 
  private:
   const Json& json_;
 };
 
-std::string text_in(const Json& body, const char* key);  // "" where no text stands under the key
+std::string text_in(const Json& body, const char* key);  // "" if there is no text under the key
 
 }  // namespace mlx::registry

@@ -1,4 +1,5 @@
-// A project may rest for a year, and go on; that it says nothing for years and then speaks is mostly a clock.
+// A project may rest for a year and then continue. If it was silent for years and then records again, the clock is
+// probably wrong.
 #include "registry/operations/clock_doubt.h"
 
 #include <fmt/format.h>
@@ -54,7 +55,7 @@ std::string doubt_of_clock(store::Database& db, const std::string& root, std::in
   return before ? far_ahead(now, *before) : std::string();
 }
 
-// What was taken in since says nothing: a wrong clock has written that too.
+// Operations accepted after `before` prove nothing: a wrong clock may have dated them too.
 bool is_age_unknown(store::Database& db, const std::string& root, std::int64_t now, std::int64_t before) {
   store::Statement last = db.prepare("SELECT max(time) FROM taken WHERE time < ?");
   if (!last.bind(before).step() || last.null(0) || far_ahead(now, last.int64(0)).empty()) return false;

@@ -1,4 +1,4 @@
-// Whether this machine's clock can be right, by what it is to be written into. Order is the graph's affair: a wrong
+// Doubts about this machine's clock, judged by the history and git. The graph decides the order of operations: a wrong
 // time misleads people, and nothing else.
 #pragma once
 
@@ -9,18 +9,18 @@
 
 namespace mlx::registry {
 
-// The time that an operation recorded now bears, unix microseconds: none is before 1970. kIo where the clock says a
-// year that no operation can bear.
+// The time for an operation recorded now, in unix microseconds; at least 0 (1970). Throws kIo if the clock's year is
+// beyond what an operation can record.
 std::int64_t recordable_time(std::int64_t now);
 
-// One line where `now` is years after `before`, what was known of the time until then; "" where it is not.
+// One line if `now` is years after `before`, the latest time known so far; else "".
 std::string far_ahead(std::int64_t now, std::int64_t before);
 
-// The same of the last operation and of git's HEAD, whichever is later; "" where there is neither.
+// The same with the later of the last operation's time and git's HEAD; "" if there is neither.
 std::string doubt_of_clock(store::Database& db, const std::string& root, std::int64_t now);
 
-// Whether the last that this clone took in before this time, by its own clock, or git's HEAD says that a clock which
-// says `now` is wrong: then nobody knows how long ago anything was.
+// True if `now` is years after the last operation that this clone accepted before `before` (by its own clock), and not
+// close to git's HEAD either. The clock is then doubtful, and nobody knows how long ago anything was.
 bool is_age_unknown(store::Database& db, const std::string& root, std::int64_t now, std::int64_t before);
 
 }  // namespace mlx::registry

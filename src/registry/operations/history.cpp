@@ -30,10 +30,10 @@ bool any_pack(const std::string& mlx_folder) {
          std::ranges::any_of(list_folder(packs), [](const std::string& name) { return name.ends_with(".pack"); });
 }
 
-// Whether the journal can be all that was ever recorded here, as far as it shows itself.
+// True if the journal may hold everything that was ever recorded here, as far as it can tell.
 bool holds_all_written(const std::string& mlx_folder, store::Disk& disk) {
   const std::string path = journal_path(mlx_folder);
-  const std::uint64_t size = journal_size(path);  // before it is read: others may append
+  const std::uint64_t size = journal_size(path);  // before reading: others may append
   std::uint64_t operations = 0;
   try {
     const std::uint64_t whole = store::Journal(path, disk).visit([&](const Digest&, ByteView) { ++operations; });
@@ -71,8 +71,8 @@ void restore_live_metrics(store::Database& db, const std::vector<LiveSeries>& li
   }
 }
 
-// True where every one of them descends from every head, so that the fixed order puts all of them last. Enough to ask
-// of those whose parents are all recorded: a head descends from no recorded operation but itself.
+// True if all of `unknown` descend from every head, so that the fixed order puts them last. It is enough to check those
+// whose parents are all recorded: a head descends from no recorded operation but itself.
 bool extends_heads(store::Database& db, OperationStage& unknown) {
   const std::vector<Digest> heads = select_heads(db);
   bool extends = true;
@@ -90,8 +90,8 @@ void require_parents(store::Database& db, OperationStage& operations) {
   });
 }
 
-// Those of the database and `unknown`, from the first on: an undo changes what earlier operations did, and what
-// diverged stands among them.
+// Applies the operations of the database and those that `add` adds, from the first one on. An undo changes the effect
+// of earlier operations, and diverged operations belong among them.
 void apply_all_again(store::Database& db, const store::Store& store, const Kinds& kinds,
                      const std::function<void(OperationStage&)>& add, Progress& progress) {
   OperationStage all;
@@ -101,12 +101,12 @@ void apply_all_again(store::Database& db, const store::Store& store, const Kinds
   rebuild_projection(db, store, kinds, all, progress);
 }
 
-// What the journal lost, a few at a time: each batch is synced.
+// Appends what the journal lost, in small batches, because each batch is synced.
 void append_lost(store::Database& db, const store::Store& store, store::Journal& journal, DigestTable& in_journal) {
   constexpr std::size_t kBatch = 1 << 20;
   std::vector<Bytes> lost;
   std::size_t size = 0;
-  journal.append_all({});  // cuts off what is torn: the size that is noted is that of a whole journal
+  journal.append_all({});  // cuts off a torn end, so that the recorded size is that of a whole journal
   visit_operations(db, [&](const Operation& operation) {
     if (in_journal.contains(operation.id) || store.has(store::ObjectKind::kOperation, operation.id)) return;
     lost.push_back(encode(operation));
@@ -147,7 +147,7 @@ store::Database open_metadata(const std::string& mlx_folder, store::Disk& disk) 
   return db;
 }
 
-// Once, and never of a database that has agreed with its journal: that one knows which torn end a crash has left.
+// Judged once, and never for a database that has agreed with its journal: it knows which torn end a crash has left.
 void note_whether_history_lost(store::Database& db, const std::string& mlx_folder, store::Disk& disk) {
   if (!db.writable() || db.prepare("SELECT 1 FROM meta WHERE key IN ('journal_judged', 'journal_bytes')").step())
     return;
@@ -185,7 +185,7 @@ std::vector<Operation> unrecorded_in_packs(store::Database& db, const store::Sto
     try {
       found.push_back(decode(store.read(store::ObjectKind::kOperation, id)));
     } catch (const Error& error) {
-      if (error.kind != ErrorKind::kCorrupt) throw;  // fsck names it
+      if (error.kind != ErrorKind::kCorrupt) throw;  // fsck reports it
     }
   }
   std::vector<Operation> whole;
@@ -213,7 +213,7 @@ std::optional<std::int64_t> place_of(store::Database& db, const Digest& id) {
   return select.bind(id).step() ? std::optional(select.int64(0)) : std::nullopt;
 }
 
-// From the last place to the first, so that each is passed once: parents stand before their children.
+// From the last place to the first, so that each is visited once: parents come before their children.
 std::vector<bool> places_before(store::Database& db, std::vector<std::int64_t> of, std::int64_t from) {
   std::erase_if(of, [&](std::int64_t place) { return place < from; });
   if (of.empty()) return {};
@@ -365,7 +365,7 @@ void catch_up(store::Database& db, const store::Store& store, const Kinds& kinds
   unknown.settle();
   NoProgress quiet(store.interruption());
   adopt(db, store, kinds, unknown, quiet);
-  if (db.writable()) append_lost(db, store, journal, in_journal);  // else the journal cannot be written either
+  if (db.writable()) append_lost(db, store, journal, in_journal);  // if it cannot be written, neither can the journal
   note_journal_size(db, path);
 }
 

@@ -1,6 +1,6 @@
-// What a kind of operation is: one row. The table of all rows is kinds.cpp, their functions stand in kinds/, one file a
-// family. Everybody who has to know something of a kind reads it here: what travels and what gc keeps, undo, trust, the
-// log. A new kind is one file and one row.
+// A kind of operation is one row. kinds.cpp holds the table of all rows; their functions are in kinds/, one file for
+// each family. Every property of a kind is read from here: what travels, what gc keeps, undo, trust, the log text. A
+// new kind is one file and one row.
 #pragma once
 
 #include <array>
@@ -18,31 +18,31 @@ class Application;
 class Body;
 struct Operation;
 
-// What a digest in a body stands for, and what follows from it.
+// What a digest in a body refers to, and what follows from it.
 enum class Role {
-  kVersion,     // the manifest of a version that the operation makes: gc keeps its tree, and the tree travels with it
-  kReference,   // the manifest of a version that it is about: gc keeps its tree
-  kParent,      // the version that it was made from: keeps nothing
-  kCheckpoint,  // a manifest of this clone alone: gc keeps its tree, and it does not travel
+  kVersion,     // manifest of a version that the operation makes: gc keeps its tree, and the tree travels with it
+  kReference,   // manifest of a version that it refers to: gc keeps its tree
+  kParent,      // the version it was made from: keeps nothing
+  kCheckpoint,  // a manifest local to this clone: gc keeps its tree, and it does not travel
   kSeries,      // a blob that `apply` reads: kept, and arrives before the operation
-  kBlob,        // a blob: kept, and travels with the operation where it is here
-  kLost,        // a version whose content nobody has any more
-  kErased,      // a version whose content is shredded
-  kReplaced,    // the id of an operation whose place it takes
-  kTakenBack,   // the id of an operation that no longer counts
+  kBlob,        // a blob: kept, and travels with the operation if it is present
+  kLost,        // a version whose content is lost everywhere
+  kErased,      // a version whose content was shredded
+  kReplaced,    // the id of an operation that it replaces
+  kTakenBack,   // the id of an operation that it takes back
   kOther,       // no content
 };
 inline constexpr std::size_t kRoles = static_cast<std::size_t>(Role::kOther) + 1;
 
-// A place of a body where digests stand: "digest", "code.diff", "versions[]" (each of a list), "inputs[].version".
+// A place in a body that holds digests: "digest", "code.diff", "versions[]" (each of a list), "inputs[].version".
 struct DigestField {
   Role role = Role::kOther;
   std::string_view at;
-  bool or_text = false;  // a text that is no digest may stand there
+  bool or_text = false;  // the place may also hold a text that is not a digest
 };
 
-// Every place of a kind's bodies where digests stand. There is no default: a row says names({…}) or kNamesNothing. What
-// is not said here cannot be read by the kind's `apply` (Application::digest).
+// Every place in a kind's bodies that holds digests. There is no default: a row says names({…}) or kNamesNothing. The
+// kind's `apply` cannot read a digest at a place that is not declared here (Application::digest).
 class ContentFields {
  public:
   ContentFields() = delete;
@@ -83,28 +83,28 @@ struct NamesNothing {
 };
 inline constexpr NamesNothing kNamesNothing;
 
-// The domain of keys that the blobs and versions of an operation are encrypted under.
+// The key domain that an operation's blobs and versions are encrypted under.
 enum class ContentDomain {
-  kHistory,   // that of operations
-  kArtifact,  // that of the artifact under the key "artifact"
-  kVersion,   // that of the version which it refers to
+  kHistory,   // the domain of operations
+  kArtifact,  // the domain of the artifact under the key "artifact"
+  kVersion,   // the domain of the version that it refers to
 };
 
-// Whether an operation can be taken back.
+// Whether and when an operation can be undone.
 struct UndoRule {
-  const char* never = nullptr;                    // why not, as a sentence's end; nullptr where it can
-  const char* stays = "what it refers to stays";  // the way on where it stands in the way of another's undo
-  // What it is about: the last operation in force about a thing can be taken back and no earlier one. Operations are
-  // about one thing where `thing` and the texts under `keys` are equal; without `thing` each is about itself.
+  const char* never = nullptr;                    // why not, as the end of a sentence; nullptr if it can
+  const char* stays = "what it refers to stays";  // advice for when it prevents another operation's undo
+  // The subject of the operation. Only the last operation in force on a subject can be undone. Two operations have the
+  // same subject if `thing` and the texts under `keys` are equal; without `thing` each operation is its own subject.
   const char* thing = nullptr;
   std::array<const char*, 3> keys = {};
-  bool needs_version = false;  // what is brought back refers to a version that has to be there
-  bool both_hold = false;      // two that know nothing of each other hold both, until one is taken back
+  bool needs_version = false;  // undoing an undo refers to a version that must exist
+  bool both_hold = false;      // two concurrent ones both hold, until one is undone
 };
 inline constexpr UndoRule kCanBeUndone = {};
 inline constexpr UndoRule kNeverUndone = {.never = "this is never undone"};
 
-// What a signer must be trusted with ([people] of mlx.toml).
+// The right that a signer needs ([people] of mlx.toml).
 enum class Right { kCommit, kPromote, kErase, kKeys };
 using RightOf = Right (*)(const Operation& operation, const Json& body);
 template <Right right>
@@ -114,26 +114,26 @@ Right takes(const Operation&, const Json&) {
 
 using Apply = void (*)(const Application& application);
 using Text = std::string (*)(const Body& body);
-// Whether the content that an operation in force names is still wanted, by the projected tables.
+// True if the content that an operation in force names is still wanted, by the projected tables.
 using Keeps = bool (*)(store::Database& db, const Operation& operation, const Json& body);
 
 struct Traits {
-  bool tells_names = false;      // says who an actor is: recorded beside what they do, never undone by name
-  bool folded = false;           // the log shows the last of a run's in the place of all
-  const char* number = nullptr;  // the key of the version number that it gives
-  bool ends_run = false;  // goes on with what was allowed to begin: judged when it is published, not when recorded
+  bool tells_names = false;      // names an actor: recorded beside what the actor does, never undone by name
+  bool folded = false;           // the log shows only the last one of each run
+  const char* number = nullptr;  // the key of the version number that it assigns
+  bool ends_run = false;         // ends a run that was allowed to start: judged when it is published, not when recorded
 };
 
 struct Kind {
   std::string_view name;  // "version.create"
   Apply apply;            // projects it (application.h)
-  Text text;              // in a few words, for people
+  Text text;              // a short text for people
   ContentFields content;
   ContentDomain domain;
   UndoRule undo;
   RightOf right;
   Traits traits = {};
-  Keeps keeps = nullptr;  // nullptr: while it is in force
+  Keeps keeps = nullptr;  // nullptr: as long as it is in force
 };
 
 }  // namespace mlx::registry

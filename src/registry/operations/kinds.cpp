@@ -1,4 +1,4 @@
-// One row a kind, one file a family (kinds/).
+// One row for each kind, one file for each family (kinds/).
 #include "registry/operations/kinds.h"
 
 #include <algorithm>

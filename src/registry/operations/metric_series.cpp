@@ -24,7 +24,7 @@ std::int64_t unzigzag(std::uint64_t value) {
   return static_cast<std::int64_t>((value >> 1) ^ (~(value & 1) + 1));
 }
 
-// Differences wrap: unsigned arithmetic, so that any two times have one.
+// Unsigned arithmetic wraps, so that any two times have a difference.
 std::int64_t difference(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
 }
@@ -56,7 +56,7 @@ void read_one_series(ByteReader& in, std::vector<MetricPoint>& points) {
   if (name.empty() || name.size() > kMaxName || !is_utf8(name)) in.corrupt("not the name of a series");
   if (!points.empty() && points.back().name >= name) in.corrupt("series are not sorted by name");
   const std::uint64_t count = in.varint();
-  // A point takes at least ten bytes: lying counts are found before memory is asked for.
+  // A point takes at least ten bytes, so a false count is found before memory is allocated for it.
   if (count == 0 || count > in.left() / 10) in.corrupt("more points than bytes");
   const std::size_t begin = points.size();
   points.resize(begin + count, MetricPoint{.name = name});

@@ -1,4 +1,4 @@
-// The sealed form of a run's metrics (mlx-format-metrics(5)) and their rows in meta.db. Used by runs.cpp, and by
+// A run's metrics: the sealed form (mlx-format-metrics(5)) and the rows in meta.db. Used by runs.cpp, and by
 // kinds/runs.cpp when a database is rebuilt.
 #pragma once
 
@@ -18,11 +18,11 @@ struct MetricPoint {
   std::int64_t time = 0;  // unix microseconds
 };
 
-// Points sorted by name, then step, no two with the same of both.
+// Points are sorted by name, then step; each (name, step) occurs once.
 Bytes encode_series(const std::vector<MetricPoint>& sorted);
 std::vector<MetricPoint> decode_series(ByteView bytes, const std::string& what);  // kCorrupt
 
-// Rows of one run, inside the caller's transaction. A point replaces the one of the same name and step.
+// Writes rows of one run, inside the caller's transaction. A point replaces an earlier one of the same name and step.
 void insert_points(store::Database& db, const std::string& run, const std::vector<MetricPoint>& points);
 std::vector<MetricPoint> select_points(store::Database& db, const std::string& run);  // by name, then step
 std::int64_t count_points(store::Database& db, const std::string& run);

@@ -1,5 +1,4 @@
-// The rules for names, in one place: what a name may hold follows from the grammar of references and from what is safe
-// as a path.
+// The rules for names, in one place. They follow from the grammar of references, and from what is safe as a path.
 #include "registry/operations/names.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// See number_claims.h: reads the projected table of claims.
+// See number_claims.h. Reads the projected table of claims.
 #include "registry/operations/number_claims.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ std::vector<NumberClaim> claims_on(store::Database& db, const std::string& artif
   std::vector<NumberClaim> claims;
   for (select.bind(artifact, number); select.step();) {
     const std::string actor = select.text(2);
-    if (select.null(3)) {  // before operations were signed, the actor was the clone's id
+    if (select.null(3)) {  // an unsigned operation's actor was the clone's id
       claims.push_back({select.digest(0), select.int64(1), actor, actor, actor == clone});
     } else {
       const Digest signer = select.digest(3);
@@ -27,7 +27,7 @@ std::vector<NumberClaim> claims_on(store::Database& db, const std::string& artif
 
 std::optional<Digest> digest_to_give_way(const std::vector<NumberClaim>& claims, const std::string& maker,
                                          Ancestry& ancestry) {
-  using Rank = std::tuple<bool, bool, bool, std::int64_t>;  // of a digest's claims, that of the one which holds best
+  using Rank = std::tuple<bool, bool, bool, std::int64_t>;  // a digest ranks as its claim with the lowest rank
   std::map<Digest, Rank> ranks;
   for (const NumberClaim& claim : claims) {
     const bool late = std::ranges::any_of(claims, [&](const NumberClaim& other) {

@@ -1,5 +1,5 @@
-// Claims on the numbers of versions, and which of two digests with one number is to give way. Asked by whoever settles
-// such a conflict, and by whoever applies what was settled.
+// Claims on version numbers, and which of two digests with the same number has to give way. Used when such a conflict
+// is resolved, and when the resolution is applied.
 #pragma once
 
 #include <optional>
@@ -13,16 +13,16 @@ namespace mlx::registry {
 
 struct NumberClaim {
   Digest digest;
-  std::int64_t seq = 0;  // of the operation that made it
+  std::int64_t seq = 0;  // of the operation that made the claim
   std::string actor, maker;
-  bool is_here = false;  // made in the clone that was asked for
+  bool is_here = false;  // made in the clone that asks
 };
 std::vector<NumberClaim> claims_on(store::Database& db, const std::string& artifact, std::int64_t number,
                                    const std::string& clone = {});
 
-// Of several digests: the one whose makers all knew that the number was another's; else the one that the asking person
-// made; of theirs, or where none is, one that was made in their clone, by whomever; else the last in the fixed order.
-// nullopt where there is one digest only.
+// Picks which of several digests gives up the number. Criteria, each deciding ties of the one before: all of the
+// digest's makers knew that the number was taken; the asking person made it; it was made in this clone; it is the last
+// in the fixed order. nullopt if there is only one digest.
 std::optional<Digest> digest_to_give_way(const std::vector<NumberClaim>& claims, const std::string& maker,
                                          Ancestry& ancestry);
 

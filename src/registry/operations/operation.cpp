@@ -1,5 +1,5 @@
-// Operations as bytes and as a graph: encoding, strict decoding, the fixed order. Applied in apply.cpp.
-// The format is mlx-format-operation(5).
+// Encoding, strict decoding and the fixed order of operations. apply.cpp applies them. The format is
+// mlx-format-operation(5).
 #include "registry/operations/operation.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ void decode_signature(const Json& object, const std::string& what, Operation& op
   if (!operation.is_signed()) fail(ErrorKind::kCorrupt, "{}: 'signer' is no key", what);
 }
 
-// Whose operation it is follows from its key, so that nobody speaks in another's name whatever else is known.
+// The actor is derived from the key, so that nobody can sign under another's id.
 void decode_clone(const Json& object, const std::string& what, Operation& operation) {
   operation.clone = json_string(object, "clone", what);
   if (!is_id(operation.clone)) fail(ErrorKind::kCorrupt, "{}: 'clone' is not 16 hex digits", what);
@@ -63,7 +63,7 @@ void decode_clone(const Json& object, const std::string& what, Operation& operat
     fail(ErrorKind::kCorrupt, "{}: its actor {} is not that of its clone and signer", what, operation.actor);
 }
 
-// The body is canonical already and goes in as it stands; the other keys around it in their order.
+// The body is canonical already and is copied as it is; the other keys surround it in order.
 Bytes encode_parts(const Operation& operation, bool with_signature) {
   std::string clone, parents, signature, signer;
   for (const Digest& parent : operation.parents) {
@@ -145,7 +145,7 @@ std::vector<Operation> fixed_order(std::vector<Operation> operations) {
     }
     if (waiting_for[i] == 0) ready.push_back(i);
   }
-  std::vector<std::size_t> reached;  // parents first; what is its own ancestor is never reached
+  std::vector<std::size_t> reached;  // parents first; an operation that is its own ancestor is never reached
   while (!ready.empty()) {
     const std::size_t i = ready.back();
     ready.pop_back();
@@ -164,7 +164,7 @@ std::vector<Operation> fixed_order(std::vector<Operation> operations) {
   return ordered;
 }
 
-// Sixty-four bits of the kernel's randomness as text.
+// 64 random bits from the kernel, as text.
 std::string random_id() {
   std::array<std::uint8_t, 8> bytes{};
   // Up to 256 bytes are never interrupted once the generator is ready (getrandom(2)).

@@ -1,6 +1,6 @@
-// An operation's generation is one more than the largest of its parents' (mlx-format-operation(5)), so that it is known
-// at once where operations come behind their parents, as they do from a database or a journal; else it is worked out
-// when all are there, from those without parents onwards.
+// An operation's generation is one more than the largest of its parents' (mlx-format-operation(5)). It is known at once
+// if operations are added after their parents, as they come from a database or a journal. Otherwise generations are
+// computed when all operations are there, starting from those without parents.
 #include "registry/operations/operation_stage.h"
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace mlx::registry {
 namespace {
 
-// Rows count from 1 without gaps while nothing is taken out. Content stands apart: what is asked of the graph reads no
-// bodies. `places` is filled only where the order of adding is not the fixed one.
+// Row numbers start at 1 and have no gaps until rows are removed. Contents are in a separate table, so that queries on
+// the graph read no bodies. `places` is filled only if the order of adding is not the fixed one.
 constexpr const char* kStageTables = R"sql(
 CREATE TABLE staged (
   row INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, generation INTEGER NOT NULL, time INTEGER NOT NULL);
@@ -38,7 +38,7 @@ std::vector<Digest> split(const Bytes& bytes) {
 
 }  // namespace
 
-// Without a name SQLite keeps it in memory while it is small, and then in a file that it removes when it is closed.
+// A database without a name: SQLite keeps it in memory while it is small, then in a file that it removes on closing.
 // Nobody reads it after a crash, and nothing in it is ever rolled back.
 store::Database scratch_database(const char* tables) {
   store::Database db("", store::Database::Open::kCreate, store::Database::Sharing::kLocal);
@@ -110,7 +110,7 @@ void OperationStage::take_out_incomplete(const std::function<void(const Operatio
   db_.run("DROP TABLE incomplete");
 }
 
-// What is its own ancestor is never reached, and left out.
+// An operation that is its own ancestor is never reached, and is left out.
 void OperationStage::work_out_generations() {
   if (parents_first_) return;
   parents_first_ = true;

@@ -1,4 +1,4 @@
-// An operation in a few words, for people: "committed data/x@v2: more labels". Used by undo's messages and the audit
+// An operation as a short text for people: "committed data/x@v2: more labels". Used by undo's messages and the audit
 // log.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace mlx::registry {
 
-std::string operation_text(const Kinds& kinds, const Operation& operation);  // its kind's name where that is not known
+std::string operation_text(const Kinds& kinds, const Operation& operation);  // the kind's name if the kind is unknown
 
-// The artifact, the run and the versions that it is about; "" and none where it is about neither.
+// The artifact, run and versions that the operation concerns; "" and empty if there are none.
 struct OperationSubject {
   std::string artifact, run;
   std::vector<Digest> versions;

@@ -1,9 +1,8 @@
-// The schema of meta.db as numbered migrations: applied in order when a repository is opened, never edited once
-// released.
+// The schema of meta.db as numbered migrations. They are applied in order when a repository is opened, and never edited
+// once released.
 //
-// Every table but `meta` is a projection of operations: written by `apply`, emptied and written again by a rebuild. The
-// one exception are the metrics of a run that is still going on (log_metrics); they are sealed into a blob when it
-// ends.
+// Every table but `meta` is a projection of operations: written by `apply`, and emptied and rewritten by a rebuild. The
+// one exception are the metrics of a running run (log_metrics), which are sealed into a blob when it ends.
 #include "registry/operations/schema.h"
 
 namespace mlx::registry {

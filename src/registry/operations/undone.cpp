@@ -1,5 +1,5 @@
-// Which operations of a history are in force. The graph is asked in places of the fixed order, a few bytes an operation
-// and only where something was taken back; what operations say is read from the stage.
+// Which operations of a history are in force. The graph is held as places in the fixed order, a few bytes per
+// operation, and only if something was undone. Bodies are read from the stage.
 #include "registry/operations/undone.h"
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 namespace mlx::registry {
 namespace {
 
-// What a body that builds on an operation holds: the digest that the operation made or is. "" where nothing can.
+// The digest that a body holds if it builds on the operation: the version that the operation made, or its id. "" if
+// nothing can build on it.
 std::string named_by_builders(const Kinds& kinds, const Operation& operation) {
   const Kind* const kind = kinds.find(operation.kind);
   if (!kind) return {};
@@ -31,7 +32,7 @@ bool names_any(const Kind& kind, const Json& body, Role role, const Digest& want
   return found;
 }
 
-// What refers to a version by its artifact's name means that artifact's.
+// A reference to a version by an artifact's name means that artifact's version.
 bool is_about(const Json& later, const Json& earlier) {
   return !later.contains("artifact") || text_in(later, "artifact") == text_in(earlier, "artifact");
 }
@@ -58,7 +59,7 @@ class UndoneRule {
     if (!undos_.empty()) read_parents();
   }
 
-  // From the last to the first: whether an operation is in force depends on later ones only.
+  // From the last to the first: whether an operation is in force depends only on later ones.
   OperationSet undone() {
     std::vector<bool> undone(history_.size(), false);
     OperationSet ids;
@@ -84,7 +85,7 @@ class UndoneRule {
     first_parent_.push_back(parents_.size());
   }
 
-  // Someone who knew the target and not its undo has built on it.
+  // Somebody who knew of the target, but not of its undo, has built on it.
   bool overruled(const Operation& target, Place at, Place undo, const std::vector<bool>& undone) {
     const std::string named = named_by_builders(kinds_, target);
     if (named.empty()) return false;
@@ -113,7 +114,7 @@ class UndoneRule {
   const Kinds& kinds_;
   OperationStage& history_;
   std::map<Place, std::vector<Place>> undos_;  // operation → the undos that name it
-  std::vector<std::uint64_t> first_parent_;    // of each place, into parents_
+  std::vector<std::uint64_t> first_parent_;    // by place: index into parents_
   std::vector<Place> parents_;
 };
 

@@ -1,5 +1,5 @@
 // Which operations of a history are in force. An operation.undo names one operation, which then counts as never
-// applied; an undo can be undone in turn, which brings the operation back: mlx-format-operation(5), UNDO.
+// applied; an undo can itself be undone, which restores the operation: mlx-format-operation(5), UNDO.
 #pragma once
 
 #include <optional>
@@ -15,22 +15,22 @@ namespace mlx::registry {
 using OperationSet = std::unordered_set<Digest, DigestHash>;
 class OperationStage;
 
-// The operation that this one takes back; nullopt where it is none that does.
+// The operation that this one takes back; nullopt if it takes back none.
 std::optional<Digest> taken_back_by(const Kinds& kinds, const Operation& operation);
 
-// Does `later` build on what `earlier` did: on a version that it made, or in its place? Such an operation keeps
+// True if `later` builds on `earlier`: on a version that `earlier` made, or by replacing it. Such an operation keeps
 // `earlier` in force. `b` and `a` are their bodies.
 bool builds_on(const Kinds& kinds, const Operation& later, const Json& b, const Operation& earlier, const Json& a);
 
-// The operations of a whole history, settled, that are not in force. A function of the set alone, so that
-// clones with the same operations agree. Undos that someone who did not know of them has overruled (by building on what
-// was undone) do not count.
+// The operations of a whole settled history that are not in force. The result depends on the set of operations alone,
+// so clones with the same operations agree. An undo does not count if somebody who did not know of it has built on the
+// undone operation.
 OperationSet undone_operations(const Kinds& kinds, OperationStage& history);
 
 bool holds_undo(const Kinds& kinds, OperationStage& operations);
 
-// Whether the content that a recorded operation names is wanted: it was not taken back, and its kind still keeps it (a
-// name that was forgotten and a checkpoint that was let go of are nobody's).
+// Whether the content that a recorded operation names is wanted: the operation was not undone, and its kind still keeps
+// the content. (A kind does not keep a forgotten name or a released checkpoint.)
 class InForce {
  public:
   InForce(store::Database& db, const Kinds& kinds);

@@ -10,7 +10,7 @@
 namespace mlx::registry {
 namespace {
 
-// Among the arriving operations and those that are recorded here.
+// Looks among the arriving operations and those recorded here.
 ParentsOf parents_among(store::Database& db, OperationStage& arriving) {
   return [&arriving, recorded = parents_in(db)](const Digest& id) -> std::optional<std::vector<Digest>> {
     if (auto parents = arriving.parents_of(id)) return parents;
@@ -29,7 +29,7 @@ Error refusal(const Kinds& kinds, const Operation& operation, const std::string&
   std::string hint =
       operation.is_signed()
           ? "whoever can write to the remote can have put it there; mlx-security(7) says what to do"
-          : "`mlx key trust` in a clone that has it says in [people] up to where the unsigned ones count";
+          : "run `mlx key trust` in a clone that has it, to declare in [people] up to where unsigned operations count";
   if (operation.is_signed() && signature_holds(operation)) {
     hint = fmt::format(
         "`git pull` may bring a newer [people]; `mlx push --repair` leaves out what does not belong there; only if you "
@@ -69,13 +69,15 @@ void require_publishable(Repository& repository, OperationStage& leaving) {
     const std::vector<std::string> objections = objections_to(slice, trust, repository.pool());
     for (std::size_t i = 0; i < slice.size(); ++i) {
       if (objections[i].empty()) continue;
-      throw Error(ErrorKind::kRefused,
-                  fmt::format("operation {} would be refused by others: {}", described(repository.kinds(), slice[i]),
-                              objections[i]),
-                  slice[i].is_signed()
-                      ? way_to_right(people, slice[i].signer, repository.kinds().right_of(slice[i])) +
-                            "; run here with --up-to-now it counts what is recorded already, and nothing later"
-                      : "`mlx key trust` in a clone that has it says in [people] up to where the unsigned ones count");
+      throw Error(
+          ErrorKind::kRefused,
+          fmt::format("operation {} would be refused by others: {}", described(repository.kinds(), slice[i]),
+                      objections[i]),
+          slice[i].is_signed()
+              ? way_to_right(people, slice[i].signer, repository.kinds().right_of(slice[i])) +
+                    "; run here with --up-to-now, the key counts for what is recorded already, and for nothing later"
+              : "run `mlx key trust` in a clone that has it, to declare in [people] up to where unsigned operations "
+                "count");
     }
   });
 }

@@ -1,5 +1,5 @@
-// Judges what this repository records, takes in and publishes by [people] of mlx.toml (keys/trust.h). Operations from
-// elsewhere are judged before anything of them is recorded.
+// Judges operations by [people] of mlx.toml (keys/trust.h), when this repository records, accepts or publishes them.
+// Operations from elsewhere are judged before anything of them is recorded.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@
 
 namespace mlx::registry {
 
-// What this clone records is judged before it is: kRefused, naming who lacks which right and what helps. A run that was
-// allowed to begin may end, whatever [people] says meanwhile: that is judged when it is published. Of the operation
-// only kind, body and actor are looked at.
+// Judges an operation before this clone records it. Throws kRefused with who lacks which right, and the remedy. A run
+// that was allowed to start may end, even if [people] has changed meanwhile; its end is judged when it is published.
+// Reads only the operation's kind, body and actor.
 void require_may_record(Repository& repository, const Operation& operation);
 void require_may_record(Repository& repository, const std::string& kind);
 bool may_record(Repository& repository, const std::string& kind);
 
-// kRefused, with who and what, where one of them does not count here. The keys that are met for the first time, and
-// taken, where this clone had no operations at all.
+// Throws kRefused, with who and what, if one of them does not count here. If this clone had no operations at all,
+// returns the keys that it met, and accepted, for the first time.
 std::vector<Digest> require_vouched(Repository& repository, OperationStage& arriving);
-// The same of what is about to be published: nobody else would take what [people] does not vouch for.
+// The same for operations that are about to be published: nobody else would accept what [people] does not vouch for.
 void require_publishable(Repository& repository, OperationStage& leaving);
 
 }  // namespace mlx::registry

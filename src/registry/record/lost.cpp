@@ -1,4 +1,4 @@
-// There are few such operations, and they are asked for only where content is missing: no table holds what they say.
+// There are few such operations, and they are needed only if content is missing, so no table holds them.
 #include "registry/record/lost.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// Versions whose content nobody has any more, as somebody has recorded: they may be published without it, and what
-// reads them says so. No deletion: content that is still somewhere is used, and sent again, as that of other versions.
+// Versions whose content was recorded as lost everywhere. They can be published without it, and commands that read them
+// report the loss. This deletes nothing: content that turns up is used, and sent again, like any other version's.
 #pragma once
 
 #include <optional>
@@ -12,15 +12,15 @@
 namespace mlx::registry {
 
 struct Loss {
-  Digest operation;  // that says so
+  Digest operation;  // the operation that recorded the loss
   std::string actor;
   std::int64_t time = 0;  // unix microseconds
 };
 using Losses = std::unordered_map<Digest, Loss, DigestHash>;  // by manifest
-// Without those that were made again since.
+// Excludes versions that were made again since.
 Losses lost_versions(store::Database& db, const Kinds& kinds);
 Losses lost_versions(Repository& repository);
-// Of one whose list of files is not here either.
+// The loss of one version, even if its file list is not here.
 std::optional<Loss> loss_of(Repository& repository, const Digest& manifest);
 // "its content was given up as lost on 2026-11-23… by …"
 std::string loss_text(Repository& repository, const Loss& loss);

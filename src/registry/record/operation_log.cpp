@@ -1,4 +1,4 @@
-// First which operations match, on disk; then each is read again to be shown.
+// First collects the matching operations on disk, then reads each again to show it.
 #include "registry/record/operation_log.h"
 
 #include <string>
@@ -40,7 +40,7 @@ std::uint64_t visit_log(Repository& repository, const LogQuery& query,
       "SELECT o.bytes, u.operation FROM operations o LEFT JOIN undone u ON u.operation = o.id WHERE o.id = ?");
   std::uint64_t count = 0;
   for (entries.bind(query.most); entries.step(); ++count) {
-    CHECK(select.bind(entries.digest(0)).step());  // no operation ever goes
+    CHECK(select.bind(entries.digest(0)).step());  // operations are never deleted
     const LogEntry entry{decode(select.blob(0)), !select.null(1), static_cast<std::uint64_t>(entries.int64(1))};
     select.reset();
     visit(entry);

@@ -1,4 +1,4 @@
-// The record as people read it: what was done, newest first. Used by `mlx audit log`.
+// The history as people read it: what was done, newest first. Used by `mlx audit log`.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,15 @@ namespace mlx::registry {
 struct LogEntry {
   Operation operation;
   bool undone = false;
-  std::uint64_t checkpoints = 1;  // that it stands for
+  std::uint64_t checkpoints = 1;  // the number of checkpoints that the entry stands for
 };
 struct LogQuery {
-  std::function<bool(const Operation&)> matches = {};  // empty: all do
-  bool fold = false;                                   // the checkpoints of a run are one entry: that of the last one
+  std::function<bool(const Operation&)> matches = {};  // empty: all operations match
+  bool fold = false;                                   // show only the last checkpoint of each run
   std::int64_t most = INT64_MAX;
 };
-// Newest first; the number of entries. While they are shown no lock of the database is held, and memory holds one.
+// Visits entries, newest first; returns their number. Holds no database lock while an entry is shown, and keeps one
+// entry in memory.
 std::uint64_t visit_log(Repository& repository, const LogQuery& query,
                         const std::function<void(const LogEntry&)>& visit);
 

@@ -1,4 +1,4 @@
-// Names as blobs of their own, and the two operations about them.
+// Names as separate blobs, and the two operations about them.
 #include "registry/record/people.h"
 
 #include "base/json.h"
@@ -7,7 +7,7 @@
 namespace mlx::registry {
 
 bool describe_actor(Repository& repository, const Person& person) {
-  (void)repository.signer();  // who is described
+  (void)repository.signer();  // makes sure that there is somebody to describe
   if (name_of(repository.db(), repository.store(), repository.actor()) == person) return false;
   repository.record("actor.describe", store_name(repository.store(), person));
   return true;
@@ -31,7 +31,7 @@ const Person* Names::of(const std::string& actor) const {
   return found == given_.end() ? nullptr : &found->second.back().second;
 }
 
-// Operations of one actor stand in one line, so that places in the order tell which came first.
+// The operations of one actor form a chain, so their places in the order tell which came first.
 const Person* Names::of(const std::string& actor, const Digest& operation) const {
   const auto found = given_.find(actor);
   if (found == given_.end()) return nullptr;

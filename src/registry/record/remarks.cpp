@@ -14,7 +14,7 @@ namespace {
 
 std::vector<Remark> remarks_where(Repository& repository, const std::function<bool(const Digest&)>& wanted) {
   std::vector<Remark> found;
-  std::vector<std::pair<std::string, std::string>> said;  // what, and whose
+  std::vector<std::pair<std::string, std::string>> said;  // text, and whose operation
   store::Statement select = repository.db().prepare(
       "SELECT o.bytes, r.ignored, r.what, r.whose, o.id FROM remarks r JOIN operations o ON o.id = r.operation ORDER "
       "BY "

@@ -1,5 +1,5 @@
-// What people are told of operations by others: that one has no effect, or changed what somebody else had made. The
-// rules are those of the apply functions, which write them down (apply.h).
+// Remarks for people about others' operations: one that has no effect, or that changed what somebody else had made. The
+// apply functions make them by their own rules and store them (apply.h).
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ namespace mlx::registry {
 struct Remark {
   Operation operation;
   bool ignored = false;
-  std::string text;  // a sentence, with names where they are known
+  std::string text;  // a sentence, with names if they are known
 };
 std::vector<Remark> remarks(Repository& repository);  // in the fixed order
 std::vector<Remark> remarks_on(Repository& repository, const Digest& version);
-// Of these operations; those that stand in none.
+// The remarks on these operations, and those that belong to no operation.
 std::vector<std::string> remarks_on(Repository& repository, OperationStage& operations);
 
 }  // namespace mlx::registry

@@ -1,4 +1,5 @@
-// Nobody loses what they signed while it counted: a key that goes, or loses a right, counts up to the heads of today.
+// People keep what they signed while it counted: a key that is retired, or loses a right, still counts up to today's
+// heads.
 #include "registry/record/trust_changes.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace mlx::registry {
 namespace {
 
-// Whether this key has signed something here that takes one of these rights.
+// True if this key has signed something here that needs one of these rights.
 bool has_signed(Repository& repository, const Digest& key, const std::vector<Right>& rights) {
   store::Statement select = repository.db().prepare("SELECT bytes FROM operations WHERE signer = ?");
   for (select.bind(key); select.step();) {
@@ -19,7 +20,7 @@ bool has_signed(Repository& repository, const Digest& key, const std::vector<Rig
   return false;
 }
 
-// What the key has signed counts on; where nothing is recorded there is nothing to keep.
+// What the key has signed still counts. If nothing is recorded, there is nothing to keep.
 void add_former(TrustedPerson& person, FormerTrust former) {
   if (former.until.empty() || former.may.empty()) return;
   if (std::ranges::find(person.before, former) == person.before.end()) person.before.push_back(std::move(former));

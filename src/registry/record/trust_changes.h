@@ -1,4 +1,4 @@
-// Changes to [people] of mlx.toml that depend on what this repository has recorded. Used by `mlx key`.
+// Changes to [people] of mlx.toml that depend on the recorded history. Used by `mlx key`.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@ namespace mlx::registry {
 struct TrustChange {
   std::string name;
   Digest key;
-  std::vector<Right> may = {};  // all that they may from now on; empty: what they may already, or commit
-  bool replace = false;         // their other keys are retired
-  bool again = false;           // also where this key was retired
-  bool up_to_now = false;       // counts for what the recorded history holds, and for nothing later
+  std::vector<Right> may = {};  // all rights from now on; empty: the present ones, or commit
+  bool replace = false;         // retire their other keys
+  bool again = false;           // accept the key even if it was retired
+  bool up_to_now = false;       // the key counts for the recorded history, and for nothing later
 };
-// What [people] is to say of somebody after that. Nobody loses what they signed while it counted. kRefused where a
-// retired key would count again unasked.
+// The person's new entry in [people] after the change. What they signed while it counted still counts. Throws kRefused
+// if a retired key would count again without `again`.
 TrustedPerson changed_person(Repository& repository, const TrustChange& change);
 
-// Keys of the recorded history that stand nowhere in [people], not even as retired ones.
+// Keys that signed recorded history but are not in [people], not even as retired ones.
 std::vector<Digest> undeclared_signers(Repository& repository);
-// Where the recorded history begins with operations that nobody signed: [people] says up to where they count.
+// If the recorded history begins with unsigned operations, declares in [people] up to where they count.
 void declare_unsigned(Repository& repository, bool dry_run);
 
 }  // namespace mlx::registry

@@ -1,4 +1,4 @@
-// Which operations this clone may take back, by their kinds' rows. What that comes to: operations/undone.h.
+// Which operations this clone may undo, according to their kinds' rows. For the effect see operations/undone.h.
 #include "registry/record/undo.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace mlx::registry {
 namespace {
 
-// What an operation is about: only the last one in force about a thing can be taken back.
+// The subject of an operation: only the last operation in force on a subject can be undone.
 std::string subject_key(const Kinds& kinds, const Operation& operation, const Json& body) {
   const UndoRule& rule = kinds.at(operation.kind).undo;
   if (!rule.thing) return operation.id.text();
@@ -27,7 +27,7 @@ std::string subject_key(const Kinds& kinds, const Operation& operation, const Js
   return key;
 }
 
-// A history with what is asked of it again and again; indices are places in the fixed order.
+// A history prepared for repeated queries; indices are places in the fixed order.
 class Graph {
  public:
   Graph(const Kinds& kinds, const std::vector<Operation>& ordered)
@@ -48,12 +48,12 @@ class Graph {
     if (!bodies_[i]) bodies_[i] = parse_json(ordered_[i].body, "operation " + ordered_[i].id.brief());
     return *bodies_[i];
   }
-  // What an undo names, and what that names, down to the operation that does something.
+  // Follows undos down to the operation that is not an undo.
   std::size_t subject(std::size_t i) {
     while (const auto of = taken_back_by(i)) i = *of;
     return i;
   }
-  // The place of what this one takes back; nullopt where it is no undo.
+  // The place of the operation that this one undoes; nullopt if it is not an undo.
   std::optional<std::size_t> taken_back_by(std::size_t i) const {
     const std::optional<Digest> id = registry::taken_back_by(kinds_, ordered_[i]);
     return id ? find(*id) : std::nullopt;
@@ -79,8 +79,8 @@ class Graph {
     return found;
   }
 
-  // When an operation in force came into force: when it was made or, where it was taken back since, when the last of
-  // those undos was taken back in turn.
+  // When an operation in force came into force: when it was made or, if it was undone and restored since, when its last
+  // undo was undone.
   std::size_t in_force_since(std::size_t i, const std::vector<bool>& undone) const {
     std::size_t since = i;
     for (const std::size_t undo : undos_of(i)) {
@@ -140,15 +140,15 @@ std::size_t by_id(const Graph& graph, const std::string& text) {
   return found[0];
 }
 
-// An undo of a plain operation where `redo`, a plain operation otherwise. Who pushes is said by no command of the
-// user's.
+// With `redo` an undo of a plain operation, otherwise a plain operation. Skips operations that
+// name an actor: they are recorded beside others, and no command asks for them.
 bool is_wanted(Graph& graph, std::size_t i, bool redo) {
   const std::optional<std::size_t> of = graph.taken_back_by(i);
   if (of.has_value() != redo || graph.kind(i).traits.tells_names) return false;
   return !redo || !graph.taken_back_by(*of);
 }
 
-// This person's that came into force last.
+// This person's operation that came into force last.
 std::size_t last_own(Graph& graph, const std::vector<bool>& undone, const std::string& actor, bool redo) {
   std::optional<std::size_t> last;
   bool any = false;
@@ -163,7 +163,7 @@ std::size_t last_own(Graph& graph, const std::vector<bool>& undone, const std::s
                     : any ? "nothing to undo: all that you did here is taken back"
                           : "nothing to undo: you have done nothing here yet";
   throw Error(ErrorKind::kNotFound, why,
-              any && !redo ? "`mlx undo --redo` brings the last of it back; `mlx audit log` lists all operations"
+              any && !redo ? "`mlx undo --redo` restores the last of them; `mlx audit log` lists all operations"
                            : "`mlx audit log` lists what was done, and by whom");
 }
 
@@ -183,7 +183,7 @@ void require_allowed(const Operation& operation, const Operation& subject, Repos
   }
 }
 
-// A move of the same alias that knows nothing of this one, nor this one of it: taking one back settles which holds.
+// A concurrent move of the same alias. Undoing one of the two resolves the conflict.
 bool is_other_side(Graph& graph, std::size_t other, std::size_t target, std::size_t subject) {
   return graph.kind(subject).undo.both_hold && graph.at(other).kind == graph.at(subject).kind &&
          !graph.ancestors(other)[target];
@@ -191,11 +191,11 @@ bool is_other_side(Graph& graph, std::size_t other, std::size_t target, std::siz
 
 std::string way_on(const Operation& later, Repository& repository) {
   if (const UndoRule& rule = repository.kinds().at(later.kind).undo; rule.never) return rule.stays;
-  if (later.actor == repository.actor()) return fmt::format("take that back first: mlx undo {}", later.id.brief());
+  if (later.actor == repository.actor()) return fmt::format("undo that first: mlx undo {}", later.id.brief());
   return fmt::format("{} made it: `mlx promote` and `mlx tag -d` change what holds now", later.actor);
 }
 
-// kConflict where something in force is later and builds on it, or is about the same thing.
+// Throws kConflict if a later operation in force builds on this one, or has the same subject.
 void require_free(Graph& graph, const std::vector<bool>& undone, std::size_t target, std::size_t subject,
                   Repository& repository) {
   const std::vector<bool> before = graph.ancestors(target);
@@ -211,7 +211,7 @@ void require_free(Graph& graph, const std::vector<bool>& undone, std::size_t tar
   }
 }
 
-// What is brought back may name a version that was taken back meanwhile.
+// A restored operation may name a version whose making was undone meanwhile.
 void require_version(Repository& repository, Graph& graph, std::size_t subject) {
   const Json& body = graph.body(subject);
   const Kind& kind = graph.kind(subject);
@@ -222,7 +222,7 @@ void require_version(Repository& repository, Graph& graph, std::size_t subject) 
   if (select.bind(text_in(body, "artifact"), *digest).step()) return;
   throw Error(ErrorKind::kConflict,
               fmt::format("{}: its version was taken back", described(repository.kinds(), graph.at(subject))),
-              "bring that back first: `mlx audit log` shows its undo");
+              "restore the version first: `mlx audit log` shows its undo");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Taking operations back. An operation.undo names one operation, which then counts as never applied; an undo can be
-// undone in turn, which brings the operation back. Nothing is ever removed: mlx-format-operation(5), UNDO.
+// Undoes operations. An operation.undo names one operation, which then counts as never applied; an undo can itself be
+// undone, which restores the operation. Nothing is ever removed: mlx-format-operation(5), UNDO.
 #pragma once
 
 #include <string>
@@ -11,17 +11,18 @@
 namespace mlx::registry {
 
 struct Undoing {
-  Operation operation;  // what is taken back; an undo where something is brought back
-  Operation subject;    // the operation at the end of the chain: what people recognise
+  Operation operation;  // what is undone; an undo if something is restored
+  Operation subject;    // the operation at the end of the chain, which people recognise
   bool brings_back = false;
-  bool unchanged = false;  // it is not in force already
+  bool unchanged = false;  // it is already out of force
   bool shared = false;     // it may have left this clone
 };
-// Of this person's operations in this clone the one that came into force last and is no undo; with `redo` the last
-// undo; the one whose id begins with `id` (at least 8 hex digits) where that is not "". kNotFound, kRefused for runs
-// and for what other clones made, kConflict where something later builds on it, naming it.
+// Chooses the operation to undo: the one whose id begins with `id` (at least 8 hex digits); if `id` is "", the one of
+// this person in this clone that came into force last and is not an undo, or with `redo` their last undo. Throws
+// kNotFound; kRefused for runs and for other clones' operations; kConflict if a later operation builds on it, naming
+// that one.
 Undoing plan_undo(Repository& repository, const std::string& id, bool redo);
-// Plans under the write lock and records. The id of the new operation is in `made`, zero where unchanged.
+// Plans under the write lock, and records. Sets `made` to the id of the new operation, or to zero if unchanged.
 Undoing undo(Repository& repository, const std::string& id, bool redo, Digest* made = nullptr);
 
 }  // namespace mlx::registry

@@ -1,5 +1,5 @@
-// git overwrites ignored files by tracked ones, so that having looked once is not enough: what was looked at is told by
-// the folder's inode and by the index, of which a stranger can know neither beforehand.
+// git overwrites ignored files by tracked ones, so one check is not enough. The folder's inode and git's index identify
+// what was checked; a stranger cannot know either beforehand.
 #include "registry/settings/own_folder.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ namespace {
 std::string index_of(const std::string& git_root) {
   const std::string git = join_path(git_root, ".git");
   if (is_folder(git)) return join_path(git, "index");
-  constexpr std::string_view kKey = "gitdir:";  // of a linked worktree or a submodule
+  constexpr std::string_view kKey = "gitdir:";  // in a linked worktree or a submodule
   const std::string text = read_text(git);
   if (!text.starts_with(kKey)) return {};
   return join_path(join_path(git_root, trimmed(text.substr(kKey.size()))), "index");
@@ -50,7 +50,7 @@ std::string read_mark(const std::string& path) {
   }
 }
 
-// As far as the disk lets it: without it the index is read again. Not synced: a torn one says nothing.
+// Best effort: without the mark the index is read again. Not synced: a torn mark matches nothing.
 void write_mark(const std::string& path, const std::string& text) {
   const std::string temporary = fmt::format("{}.{}", path, ::getpid());
   try {
@@ -67,7 +67,7 @@ void write_mark(const std::string& path, const std::string& text) {
 
 constexpr const char* kSafe = "safe.directory";
 
-// Under sudo the files of who called it are that person's own.
+// Under sudo, the files of the calling user count as own.
 bool is_own(uid_t owner, const Environment& environment) {
   if (owner == ::geteuid()) return true;
   if (::geteuid() != 0) return false;
@@ -77,7 +77,7 @@ bool is_own(uid_t owner, const Environment& environment) {
   return !caller.empty() && error == std::errc() && end == caller.data() + caller.size() && number == owner;
 }
 
-// What the user's own settings say: none that stands in the folder itself counts.
+// Reads the user's own settings only; a setting in the folder itself does not count.
 bool is_declared_safe(const std::string& root, const Environment& environment) {
   const std::string text = Settings({environment, {}}).text(kSafe);
   for (std::string_view list = text; !list.empty();) {
@@ -136,7 +136,7 @@ void require_own_folder(const std::string& root) {
   if (S_ISLNK(standing.st_mode)) {
     throw Error(ErrorKind::kRefused,
                 fmt::format("{}: is a symbolic link: what is behind it may be a stranger's", folder),
-                "let the folder itself stand there (mv), or mount it there");
+                "move the folder itself there (mv), or mount it there");
   }
   const std::optional<std::string> git_root = find_git_root(root);
   const std::optional<std::string> below = git_root ? relative_inside(folder, *git_root) : std::nullopt;
@@ -148,8 +148,8 @@ void require_own_folder(const std::string& root) {
   try {
     tracked = git_tracked_inside(*git_root, *below);
   } catch (const Error& error) {
-    // A repository that git cannot read says nothing new of a folder that was this clone's own, and one of another user
-    // (kRefused) is that user's with all that is in it.
+    // If git cannot read the repository, a folder that was this clone's own stays trusted. If another user owns the
+    // repository (kRefused), everything in it belongs to that user.
     if (error.kind != ErrorKind::kRefused && !known.starts_with(own)) throw;
     log("{}: {}", mark, error.message);
     return;

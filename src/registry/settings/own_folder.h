@@ -1,5 +1,5 @@
-// That .mlx is this clone's own: made here, not brought along by a project that git or somebody else handed over, with
-// metadata, keys and settings of a stranger's choice.
+// Checks that .mlx belongs to this clone: it was made here, and did not come with a project from git or from somebody
+// else. A foreign .mlx would bring a stranger's metadata, keys and settings.
 #pragma once
 
 #include <memory>
@@ -12,19 +12,19 @@
 
 namespace mlx::registry {
 
-// kRefused where .mlx in `root` is a symbolic link, or where git tracks it or anything in it. Fine where there is none
-// yet. Cheap: git's index is read when it has changed since the last time (.mlx/own remembers that,
+// Throws kRefused if .mlx in `root` is a symbolic link, or if git tracks it or anything in it. No error if there is
+// none. Cheap: reads git's index only if it has changed since the last check (recorded in .mlx/own,
 // mlx-format-cache(5)).
 void require_own_folder(const std::string& root);
 
-// The error that keeps this process from writing below `root` (kIo, which all that only reads lives with): .mlx or
-// mlx.toml there is another user's, whose remotes, settings and code would decide where content of ours goes. nullopt
-// where both are this user's (root: or those of whom sudo names), or safe.directory of the environment or of the user's
-// own settings names the folder. Whoever may only read it is told so by the disk.
+// Returns the error (kIo) that keeps this process from writing below `root`: .mlx or mlx.toml there belongs to another
+// user, whose remotes, settings and code would decide where our content goes. Reading is still possible. nullopt if
+// both belong to this user (for root: also to the user whom sudo names), or if safe.directory of the environment or of
+// the user's own settings names the folder. A user who may only read the folder gets the disk's own error instead.
 std::optional<Error> stranger_in(const std::string& root, const Environment& environment);
-// Throws it: for what makes a repository, or writes to one without opening it.
+// Throws that error. For commands that make a repository, or write to one without opening it.
 void require_no_stranger(const std::string& root, const Environment& environment);
-// A disk on which every change is that error.
+// A disk that throws this error on every change.
 std::unique_ptr<store::Disk> refusing_disk(const Error& why);
 
 }  // namespace mlx::registry

@@ -1,4 +1,4 @@
-// Remotes as mlx.toml names them. The file belongs to the user: a remote is added and removed as text.
+// The remotes of mlx.toml. The file belongs to the user, so remotes are added and removed by editing its text.
 #include "registry/settings/remotes.h"
 
 #include <algorithm>
@@ -82,13 +82,13 @@ void add_remote(const std::string& root, const RemoteConfig& remote, bool dry_ru
 }
 
 void pin_keys(const std::string& root, const std::string& name, const std::string& fingerprint) {
-  (void)pick_remote(root, name);  // throws where there is none
+  (void)pick_remote(root, name);  // throws if there is none
   store::Beneath(root).replace(
       "mlx.toml", with_toml_key(read_config(root), {"remotes", name}, "keys", toml_quoted(fingerprint), "mlx.toml"));
 }
 
 void remove_remote(const std::string& root, const std::string& name, bool dry_run) {
-  (void)pick_remote(root, name);  // throws where there is none
+  (void)pick_remote(root, name);  // throws if there is none
   const std::string text = without_toml_table(read_config(root), {"remotes", name}, "mlx.toml");
   if (!dry_run) store::Beneath(root).replace("mlx.toml", text);
 }

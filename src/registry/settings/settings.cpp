@@ -1,4 +1,4 @@
-// The table of settings, reading their files strictly, and which value is in force.
+// The table of settings, strict reading of their files, and which value is in force.
 #include "registry/settings/settings.h"
 
 #include <fmt/ranges.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kMostThreads = 4096;
 
-// Sorted by key. A row stands here when code reads it.
+// Sorted by key. Code reads every setting that has a row.
 const std::vector<Setting> kSettings = {
     {"checkout.link",
      "MLX_CHECKOUT_LINK",
@@ -48,7 +48,7 @@ const std::vector<Setting> kSettings = {
      "The SSH key that signs what you record: a private key's file, or a public key that an ssh-agent signs for"},
 };
 
-// Tables of mlx.toml that are no settings and have their own readers.
+// Tables of mlx.toml that are not settings; others read them.
 constexpr const char* kOtherTables[] = {"people", "remotes"};
 
 constexpr SettingOrigin kFiles[] = {SettingOrigin::kUser, SettingOrigin::kTracked, SettingOrigin::kClone};
@@ -60,7 +60,7 @@ std::string name_of(const std::string& key) {
   return key.substr(key.find('.') + 1);
 }
 
-// Whether what that file says of it counts, beside the environment; where not, it is passed over.
+// False if this file must not set it; its value there is ignored.
 bool counts_in(const Setting& setting, SettingOrigin origin) {
   if (setting.key == std::string_view("safe.directory")) return origin == SettingOrigin::kUser;
   return setting.key != std::string_view("user.signingkey") || origin != SettingOrigin::kTracked;
@@ -83,7 +83,7 @@ std::string expected_of(const Setting& setting) {
   return "text without control characters";
 }
 
-// "" where `text` is a value of this setting, else what was expected.
+// "" if `text` is a valid value, else what was expected.
 std::string problem_of(const Setting& setting, const std::string& text) {
   if (setting.kind == SettingKind::kChoice) {
     return std::ranges::find(setting.choices, text) != setting.choices.end() ? "" : expected_of(setting);
@@ -107,14 +107,15 @@ void require_value(const Setting& setting, const std::string& text, const std::s
               meant.empty() ? std::string(setting.help) : fmt::format("did you mean '{}'?", meant));
 }
 
-// People link their own file to where they keep it; nothing else is read through links.
+// The user's own file may be a link, as people keep their configuration elsewhere. No other file is read through a
+// link.
 std::string read_settings(const std::string& path, SettingOrigin origin) {
   return origin == SettingOrigin::kUser ? read_text(path) : read_project_text(path);
 }
 
 using Values = std::map<std::string, SettingValue>;
 
-// What one file says. Tables of other readers are skipped where `shared`.
+// The values in one file. Skips the tables of other readers if `shared`.
 Values read_file_values(const std::string& path, const std::string& shown, SettingOrigin origin) {
   Values values;
   if (path.empty() || !path_exists(path)) return values;
@@ -153,7 +154,7 @@ Values read_environment(const SettingSources& sources) {
   return values;
 }
 
-// "" where there is no home.
+// "" without a home.
 std::string user_file(const Environment& environment) {
   const std::string folder = environment.get("XDG_CONFIG_HOME").value_or("");
   if (folder.starts_with('/')) return join_path(folder, "mlx/config.toml");
@@ -166,13 +167,13 @@ std::string file_of(const SettingSources& sources, SettingOrigin origin) {
   return join_path(sources.root, origin == SettingOrigin::kTracked ? "mlx.toml" : ".mlx/config.toml");
 }
 
-// As messages show it: inside the repository relative to its root.
+// The path for messages: relative to the root inside the repository.
 std::string shown_file(const SettingSources& sources, SettingOrigin origin) {
   if (origin == SettingOrigin::kTracked) return "mlx.toml";
   return origin == SettingOrigin::kClone ? ".mlx/config.toml" : user_file(sources.environment);
 }
 
-// Through a link to the file itself: people keep their own configuration elsewhere and link to it.
+// Writes through a link to the file itself: people keep their configuration elsewhere and link to it.
 void replace_own_file(const std::string& path, const std::string& text) {
   const std::unique_ptr<char, void (*)(void*)> real(::realpath(path.c_str(), nullptr), std::free);
   make_folders(parent_path(path));

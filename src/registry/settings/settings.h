@@ -1,10 +1,10 @@
-// Settings: one table of what can be set, and the value in force of each. From strongest to weakest: the command's own
-// option (the command's affair), the environment, .mlx/config.toml (this clone), mlx.toml (tracked by git, so that a
-// project shares it), the user's own file, the default.
+// Settings: one table of what can be set, and the value in force for each. From strongest to weakest: the command's own
+// option (handled by the command), the environment, .mlx/config.toml (this clone), mlx.toml (tracked by git and so
+// shared by the project), the user's own file, the default.
 //
-// A new setting is one row in settings.cpp; commands ask for it through Context::settings(). Nothing here reads the
-// environment or knows where the user's home is: cmd/ passes both in. A wrong key, type or value is kUsage with file,
-// line and what was meant.
+// A new setting is one row in settings.cpp; commands read it through Context::settings(). Nothing here reads the
+// environment or looks up the user's home: cmd/ passes both in. A wrong key, type or value throws kUsage with file,
+// line and a suggestion.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,17 @@ namespace mlx::registry {
 enum class SettingKind { kText, kChoice, kInteger };
 
 struct Setting {
-  const char* key;          // "core.threads": table and name
+  const char* key;          // table and name: "core.threads"
   const char* environment;  // "MLX_THREADS"
   SettingKind kind;
-  const char* fallback;  // "" where nothing holds until it is set
+  const char* fallback;  // "" if unset means no value
   const char* help;      // one sentence without a full stop
   std::vector<std::string> choices = {};
   std::int64_t min = 0, max = 0;
 };
-const std::vector<Setting>& all_settings();         // sorted by key
-const Setting& setting_of(const std::string& key);  // kUsage with a did-you-mean; kRefused for what looks like a secret
+const std::vector<Setting>& all_settings();  // sorted by key
+// Throws kUsage with a did-you-mean, kRefused for what looks like a secret.
+const Setting& setting_of(const std::string& key);
 
 enum class SettingOrigin { kDefault, kUser, kTracked, kClone, kEnvironment };
 const char* origin_name(SettingOrigin origin);  // "default", "global", "tracked", "local", "environment"
@@ -40,35 +41,35 @@ struct SettingValue {
   std::string place;  // "mlx.toml:3", "MLX_THREADS", "" for the default
 };
 
-// Where settings come from. An empty variable is the same as an unset one.
+// Where settings come from. An empty variable counts as unset.
 struct SettingSources {
   Environment environment;
-  std::string root;  // of the repository; "" outside of one
+  std::string root;  // the repository's root; "" outside of one
 };
-// The file of kUser, kTracked or kClone; kUsage where there is none (outside of a repository, no home).
+// The file of kUser, kTracked or kClone. Throws kUsage if there is none (outside of a repository, or no home).
 std::string settings_file(const SettingSources& sources, SettingOrigin origin);
 
 class Settings {
  public:
-  explicit Settings(const SettingSources& sources);  // reads the files; kUsage for anything wrong in them
-  // The value in force; nullopt where it is not set and there is no default.
+  explicit Settings(const SettingSources& sources);  // reads the files; kUsage for any error in them
+  // The value in force; nullopt if it is not set and has no default.
   std::optional<SettingValue> find(const std::string& key) const;
-  std::string text(const std::string& key) const;  // "" where nothing holds
+  std::string text(const std::string& key) const;  // "" if there is no value
   std::int64_t integer(const std::string& key) const;
-  // What one source says, also where a stronger one hides it.
+  // The value from one source, even if a stronger source overrides it.
   std::optional<SettingValue> find_in(SettingOrigin origin, const std::string& key) const;
 
  private:
   std::map<SettingOrigin, std::map<std::string, SettingValue>> values_;
 };
 
-// Writes one value into the file of `origin`, as text: nothing else in it changes. kUsage for a wrong value, kRefused
-// for what looks like a secret. True where the file changed.
+// Writes one value into the file of `origin`. Edits the text, so nothing else in it changes. Throws kUsage for a wrong
+// value, kRefused for what looks like a secret. True if the file changed.
 bool write_setting(const SettingSources& sources, SettingOrigin origin, const std::string& key,
                    const std::string& value, bool dry_run);
 bool remove_setting(const SettingSources& sources, SettingOrigin origin, const std::string& key, bool dry_run);
 
-// "ssh://user:secret@host": a password in a file that others read.
+// "ssh://user:secret@host": true for a password in a file that others read.
 bool holds_password(const std::string& url);
 
 }  // namespace mlx::registry

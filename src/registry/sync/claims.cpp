@@ -29,7 +29,7 @@ Error false_claim_error(const std::string& wrong) {
       " one which has recorded it puts the figures right");
 }
 
-// What arrives of `roots`. One that is damaged keeps nobody from what else there is: it can be read by nobody.
+// Receives what it can of `roots`. A damaged one does not keep the others from arriving; nobody can read it.
 void receive_readable(store::Remote& remote, store::Store& to, const std::vector<ObjectRef>& roots,
                       Progress& progress) {
   try {
@@ -43,7 +43,7 @@ void receive_readable(store::Remote& remote, store::Store& to, const std::vector
   }
 }
 
-// The lists of files of versions that are not here, from the remote, as far as it has them and they can be read; gone
+// File lists of versions that are not here, peeked from the remote: those that it has and that are readable. Deleted
 // with the object.
 class PeekedTrees {
  public:
@@ -56,7 +56,7 @@ class PeekedTrees {
     std::ranges::sort(named);
     named.erase(std::unique(named.begin(), named.end()), named.end());
     if (named.empty()) return;
-    std::vector<ObjectRef> nowhere = store::missing_objects(remote, named);  // said by whoever needs them
+    std::vector<ObjectRef> nowhere = store::missing_objects(remote, named);  // reported by those who need them
     std::ranges::sort(nowhere);
     std::ranges::set_difference(named, nowhere, std::back_inserter(roots));
     if (roots.empty()) return;
@@ -73,7 +73,7 @@ class PeekedTrees {
     if (peeked_ && peeked_->has(ObjectKind::kManifest, version)) return peeked_->summarize(version);
     return std::nullopt;
   } catch (const Error& error) {
-    if (error.kind != ErrorKind::kCorrupt) throw;  // said by whoever needs it
+    if (error.kind != ErrorKind::kCorrupt) throw;  // reported by those who need it
     return std::nullopt;
   }
 
@@ -83,8 +83,8 @@ class PeekedTrees {
   std::optional<store::Store> peeked_;
 };
 
-// Whether somebody else signed what stands behind it: then it is history, which no clone can leave out. `each` calls
-// what it is given with operations, parents first.
+// True if somebody else signed an operation that descends from it: then it is history that no clone can leave out.
+// `each` calls its argument with operations, parents first.
 template <typename Each>
 bool others_built_on(const Operation& claim, const Each& each) {
   std::unordered_set<Digest, DigestHash> behind = {claim.id};
@@ -99,7 +99,7 @@ bool others_built_on(const Operation& claim, const Each& each) {
 
 }  // namespace
 
-// Figures that are missing or no numbers are left to its apply.
+// Figures that are missing or not numbers are left to its apply.
 std::string false_claim(const Kinds& kinds, const Operation& operation, const ManifestSummary& tree) {
   const Json body = parse_json(operation.body, "operation " + operation.id.brief());
   const auto is = [&](const char* key, std::uint64_t figure) {
@@ -161,7 +161,7 @@ void restate_false_claims(Repository& repository, store::Remote& remote, Progres
         others_built_on(operation, [&](const OperationStage::Visit& visit) { visit_operations(db, visit); }))
       continue;
     constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    if (tree->files > kMost || tree->bytes > kMost) continue;  // no operation can say so
+    if (tree->files > kMost || tree->bytes > kMost) continue;  // beyond what an operation can claim
     Json body = parse_json(operation.body, "operation " + operation.id.brief());
     body["files"] = tree->files;
     body["bytes"] = tree->bytes;
@@ -203,7 +203,7 @@ std::vector<std::string> false_claims(Repository& repository) {
       if (!wrong.empty() && !true_claim.bind(version, tree.files, tree.bytes).step()) lines.push_back(wrong);
       true_claim.reset();
     } catch (const Error& error) {
-      if (error.kind != ErrorKind::kCorrupt) throw;  // what is damaged is said of the version
+      if (error.kind != ErrorKind::kCorrupt) throw;  // damage is reported for the version
     }
   }
   return lines;

@@ -1,5 +1,6 @@
-// What operations say of a version's files and bytes, and what its list of files says: figures that are shown and sent
-// before the list is here have to be true. Used where operations and trees arrive, and by fsck.
+// Checks what operations claim about a version's number of files and bytes against its file list. Commands show and
+// send these figures before the list is here, so they have to be true. Used where operations and trees arrive, and by
+// fsck.
 #pragma once
 
 #include <functional>
@@ -14,21 +15,21 @@
 
 namespace mlx::registry {
 
-// What the operation, which made this version, says of it and is not so; "" where nothing is.
+// The false claim in the operation that made this version; "" if its claims are true.
 std::string false_claim(const Kinds& kinds, const Operation& operation, const store::ManifestSummary& tree);
-// kRefused, with operation, signer and figures, where one of `arriving` says what is not so of a
-// version whose list of files is here or on the remote: asked before anything is recorded. A warning where somebody
-// else has signed what stands behind it: that is history, and nobody could clone it otherwise.
+// Throws kRefused, with operation, signer and figures, if one of `arriving` makes a false claim about a version whose
+// file list is here or on the remote. Called before anything is recorded. Only warns if somebody else has signed
+// operations that build on it: nobody could clone that history otherwise.
 void require_true_claims(Repository& repository, OperationStage& arriving, store::Remote& remote, Progress& progress);
-// Where a recorded operation says what is not so, and nobody else has built on it: makes the version again with the
-// true figures, so that others can take both in. Each is warned of.
+// If a recorded operation makes a false claim and nobody else has built on it, makes the version again with the true
+// figures, so that others accept both. Warns about each.
 void restate_false_claims(Repository& repository, store::Remote& remote, Progress& progress);
-// Warns of recorded operations that say what is not so of a version whose tree arrives.
+// Returns a check that warns about recorded operations with false claims about an arriving version.
 std::function<void(const store::ManifestSummary&)> tree_check(Repository& repository, Progress& progress);
-// A line for each of those that made this version.
+// One line for each false claim of the operations that made this version.
 std::vector<std::string> false_claims_of(Repository& repository, const store::ManifestSummary& tree);
-// A line for each recorded operation that says what is not so of a version that is here, unless another one that made
-// it has put that right.
+// One line for each recorded operation with a false claim about a version that is here, unless another operation that
+// made the version has corrected it.
 std::vector<std::string> false_claims(Repository& repository);
 
 }  // namespace mlx::registry

@@ -48,7 +48,7 @@ std::vector<store::FileRef> absent_of(Repository& repository, const std::vector<
   return absent;
 }
 
-// False where there is no remote, or it cannot be reached or lacks what `fetch` wants.
+// False if there is no remote, it cannot be reached, or it lacks what `fetch` wants.
 bool had(const std::function<void()>& fetch) {
   try {
     fetch();
@@ -72,7 +72,7 @@ void fetch_on_demand(Repository& repository, const std::vector<store::Entry>& wa
 
 void fetch_on_demand(Repository& repository, const Digest& manifest, Progress& progress) {
   if (!repository.store().has(ObjectKind::kManifest, manifest)) {
-    if (!is_lazy(repository)) return;  // the caller says what is missing
+    if (!is_lazy(repository)) return;  // the caller reports what is missing
     receive_tree(repository, manifest, progress);
   }
   fetch_on_demand(repository, repository.store().entries(manifest), progress);

@@ -1,5 +1,5 @@
-// Content on demand, for clones that were made without it (`mlx clone --filter`, setting fetch.filter): what is read
-// and not here is fetched from the remote.
+// Content on demand, for lazy clones (`mlx clone --filter`, setting fetch.filter): content that is read and not here is
+// fetched from the remote.
 #pragma once
 
 #include "base/progress.h"
@@ -8,24 +8,24 @@
 namespace mlx::registry {
 
 bool is_lazy(Repository& repository);
-// Fetches at once what the store lacks of a version, or of those of its files that `wanted` names; nothing where the
-// clone is not lazy. kNotFound where the remote lacks it too.
+// Fetches what the store lacks of a version, or of the files in `wanted`, in one go. Does nothing unless the clone is
+// lazy. Throws kNotFound if the remote lacks it, too.
 void fetch_on_demand(Repository& repository, const Digest& manifest, Progress& progress);
 void fetch_on_demand(Repository& repository, const std::vector<store::Entry>& wanted, Progress& progress);
 
-// Fetches the list of files of a version from the remote, whether the clone is lazy or not. False where there is no
-// remote, or it cannot be reached or lacks it.
+// Fetches a version's file list from the remote, whether the clone is lazy or not. False if there is no remote, if it
+// cannot be reached, or if it lacks the list.
 bool fetch_files_of(Repository& repository, const Digest& manifest);
 
-// The same of its content, as far as it is not here; nothing in a lazy clone, which fetches what it needs. False where
-// some of it could not be had.
+// The same for its content that is not here. Does nothing in a lazy clone, which fetches on demand. False if some of it
+// could not be fetched.
 bool fetch_content_of(Repository& repository, const Digest& manifest, Progress& progress);
 
-// Sees that the list of files of a version, called `name`, can be read: a lazy clone fetches it. kRefused where it was
-// erased; kNotFound, with the command that fetches it, where it is not here.
+// Makes sure that a version's file list can be read; a lazy clone fetches it. `name` is the version's name for errors.
+// Throws kRefused if the list was erased; kNotFound, with the command that fetches it, if it is not here.
 void need_files_of(Repository& repository, const std::string& name, const Digest& manifest);
 
-// What Store::on_missing calls. False where the clone is not lazy or the remote lacks one.
+// The callback for Store::on_missing. False if the clone is not lazy or the remote lacks an object.
 bool fetch_missing(Repository& repository, const std::vector<store::Store::Missing>& objects);
 
 }  // namespace mlx::registry

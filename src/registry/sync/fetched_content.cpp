@@ -73,7 +73,7 @@ ByDomain wanted_attachments(Repository& repository) {
     for (const Digest& blob : content.of(Role::kBlob))
       wanted[encrypted ? domain_of_content(repository, operation, body) : std::string()].push_back(blob);
   });
-  repository.store().reload();  // what others have made
+  repository.store().reload();  // others may have stored objects meanwhile
   return wanted;
 }
 

@@ -1,4 +1,5 @@
-// Which content a fetch brings, of all that the operations name, and the domain that it is kept under.
+// Selects the content that a fetch brings from all that the operations name, and the key domain that it is stored
+// under.
 #pragma once
 
 #include <functional>
@@ -13,19 +14,18 @@
 
 namespace mlx::registry {
 
-// The domain that the content of an operation is encrypted under: its artifact's, and the history's for what belongs to
-// runs.
+// The domain that an operation's content is encrypted under: its artifact's, or the history's for content of runs.
 std::string domain_of_content(Repository& repository, const Operation& operation, const Json& body);
 
-// By the domain that they are kept under here; all under "" where this clone keeps them in clear.
+// Digests by their key domain in this clone; all under "" if the clone is not encrypted.
 using ByDomain = std::map<std::string, std::vector<Digest>>;
-ByDomain wanted_manifests(Repository& repository, bool everything);  // those of pointers, or of all versions
+ByDomain wanted_manifests(Repository& repository, bool everything);  // of pointers, or of all versions
 ByDomain wanted_attachments(Repository& repository);
 
-// What somebody erased and the remote does not hold any more is not waited for.
+// Removes what somebody erased and the remote no longer has.
 void leave_out_erased(Repository& repository, store::Remote& remote, std::vector<Digest>& manifests);
-// Those that nobody gave up as lost. `receive` is called with each of the others, which comes if the remote has it all
-// the same; where it has not, `result` says so.
+// Returns the manifests that nobody recorded as lost. Calls `receive` for each lost one, since the remote may have it
+// after all; `result` names those that it lacks.
 std::vector<Digest> without_lost(Repository& repository, const std::vector<Digest>& manifests, const Losses& lost,
                                  SyncResult& result, const std::function<void(const Digest&)>& receive);
 

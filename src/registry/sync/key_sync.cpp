@@ -1,6 +1,6 @@
-// The keys of a remote stand beside its heads, locked as they are here; they are exchanged before anything else, so
-// that nothing is ever encrypted with a key that the remote's readers have not got. What a remote says of itself is
-// verified first: who signed its revisions, whether mlx.toml pins one of them, and whether it went back.
+// A remote's keys are stored beside its heads, locked as they are here. They are exchanged before anything else, so
+// that nothing is ever encrypted with a key that the remote's readers lack. First the remote's claims are verified: who
+// signed its revisions, whether it has the one that mlx.toml pins, and whether it went back.
 #include "registry/sync/key_sync.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace {
 constexpr const char* kKeysFile = "keys";
 constexpr int kTries = 3;
 
-// A folder's path is relative to the root, so that mlx.toml means the same wherever mlx is called.
+// A folder's path is relative to the root, so that mlx.toml means the same in every working folder.
 std::string absolute_url(const std::string& root, const std::string& url) {
   return store::is_remote_path(url) ? absolute_path(join_path(root, url)) : url;
 }
@@ -58,7 +58,7 @@ std::unique_ptr<store::Remote> open_plain(Repository& repository, const RemoteCo
   }
 }
 
-// A remote is made only for what may be published.
+// Makes a remote only if the operations may be published.
 std::unique_ptr<store::Remote> open_or_make(Repository& repository, const RemoteConfig& remote, Direction direction,
                                             const BeforeSending& before_sending) {
   const bool repair = direction == Direction::kRepair;
@@ -77,7 +77,7 @@ std::string name_of_keys(const RemoteConfig& remote) {
   return fmt::format("keys of the remote '{}'", remote.name);
 }
 
-// The keys of both files that an operation has erased: zero bytes alone take no key from anybody.
+// The keys in both files that an operation has erased. A key that is merely zeroed in a file does not count as erased.
 std::vector<std::uint32_t> erased_here(Repository& repository, const store::KeyFile& ours,
                                        const store::KeyFile& theirs) {
   std::vector<std::uint32_t> ids;
@@ -116,7 +116,7 @@ bool holds_pinned(const store::KeyFile& file, const RemoteConfig& config) {
   return config.keys.empty() || store::find_fingerprint(file.chain, config.keys) != nullptr;
 }
 
-// Everything that can be said of a remote's keys without opening them. `ours` is empty on first contact.
+// Every check of a remote's keys that is possible without opening them. `ours` is empty on first contact.
 void require_believable(Repository& repository, const RemoteConfig& config, const store::KeyFile& lock,
                         const store::KeyFile& ours) {
   const std::string what = name_of_keys(config);
@@ -125,7 +125,7 @@ void require_believable(Repository& repository, const RemoteConfig& config, cons
                 "a project's encrypted remotes share one set of keys; name an empty remote");
   }
   store::verify_chain(lock.chain, lock.ring, ours.chain, what);
-  // Those of this clone follow them: they are what counts, there too after the next push.
+  // This clone's keys are newer: they count, and will be at the remote after the next push.
   const bool older = !ours.chain.empty() && store::standing(ours.chain, lock.chain) == store::Standing::kNewer;
   const store::Chain& counts = older ? ours.chain : lock.chain;
   if (!config.keys.empty() && store::find_fingerprint(counts, config.keys) == nullptr) {
@@ -134,18 +134,18 @@ void require_believable(Repository& repository, const RemoteConfig& config, cons
   if (!older && went_back(repository, config, lock.chain)) throw gone_back(lock, what);
 }
 
-// What the keys of a remote and of this clone come to.
+// The result of merging a remote's keys with this clone's.
 struct Settled {
   store::UnlockedKeys keys;
-  bool news = false;  // to the remote
+  bool news = false;  // the remote does not have them yet
 };
 
 Settled settle(Repository& repository, const store::SealedKeys& sealed, const std::string& what) {
   Keys& keys = repository.keys();
-  destroy_erased_keys(repository);  // what stays is stored under other keys before these go
+  destroy_erased_keys(repository);  // content that stays is stored under other keys before these are destroyed
   const store::KeyFile ours = keys.file();
   const store::Standing stands = store::standing(ours.chain, sealed.lock.chain);
-  if (stands == store::Standing::kNewer) return {keys.unlocked(), true};  // who was let in here may not open theirs
+  if (stands == store::Standing::kNewer) return {keys.unlocked(), true};  // new members may not open theirs
   const store::UnlockedKeys theirs = keys.unlock(sealed, what);
   const std::vector<std::uint32_t> erased = erased_here(repository, ours, theirs.file);
   store::UnlockedKeys settled = theirs;
@@ -178,7 +178,7 @@ void refuse_plain_objects(store::Remote& remote, const RemoteConfig& config) {
               "push to an empty remote; what is in clear there stays readable");
 }
 
-// A remote's heads as operations of this clone.
+// A remote's heads, as operations of this clone.
 struct ReadableHeads {
   std::vector<Digest> known;
   bool all_known = true;
@@ -190,10 +190,10 @@ ReadableHeads heads_there(Repository& repository, store::Remote& remote, const s
   try {
     heads = remote.heads();
   } catch (const Error& error) {
-    if (error.kind != ErrorKind::kCorrupt) throw;  // they are lost, and worked out from what clones know
+    if (error.kind != ErrorKind::kCorrupt) throw;  // lost heads; they can be derived from what clones know
   }
   const store::KeyRing ring = store::ring_of(keys);
-  std::unordered_map<Digest, Digest, DigestHash> known;  // of those alone
+  std::unordered_map<Digest, Digest, DigestHash> known;  // only those
   store::Statement select = repository.db().prepare("SELECT id FROM operations");
   while (!heads.empty() && select.step()) {
     const Digest id = select.digest(0);
@@ -212,7 +212,7 @@ ReadableHeads heads_there(Repository& repository, store::Remote& remote, const s
   return there;
 }
 
-// A remote's file of keys as it was read.
+// A remote's key file, as it was read.
 struct Read {
   std::optional<Bytes> bytes;
   std::optional<Error> damage;
@@ -231,7 +231,7 @@ bool is_damage(const Error& error) {
   return error.kind == ErrorKind::kCorrupt || error.kind == ErrorKind::kRefused;
 }
 
-// One set of keys on its way between this clone and one remote.
+// One exchange of keys between this clone and one remote.
 struct Exchange {
   Repository& repository;
   store::Remote& remote;
@@ -241,7 +241,7 @@ struct Exchange {
 
   bool run();
   bool sends() const { return direction != Direction::kFetch; }
-  // False where somebody else was faster. `told` is what the user hears of it, unless it is refused.
+  // False if somebody else was faster. `told` is shown to the user, unless the exchange is refused.
   bool send(const std::optional<Bytes>& expected, const store::UnlockedKeys& keys, const std::string& told = {});
   std::optional<bool> without_keys();
   bool with_keys(const Bytes& bytes);
@@ -257,7 +257,7 @@ bool Exchange::send(const std::optional<Bytes>& expected, const store::UnlockedK
   return true;
 }
 
-// The remote has no file of keys. nullopt where somebody else has made one in the meantime.
+// The remote has no key file. nullopt if somebody else has made one in the meantime.
 std::optional<bool> Exchange::without_keys() {
   Keys& keys = repository.keys();
   const bool gone = keys.exist() && seen_keys(repository, config).has_value();
@@ -310,7 +310,7 @@ bool Exchange::with_keys(const Bytes& bytes) {
     return put_ours_in_place(bytes, error);
   }
   const store::KeyFile& file = settled->keys.file;
-  // Keys go to no remote that holds what is not known here: an operation that erased one may be among it.
+  // Never sends keys to a remote with operations that are unknown here: one of them may have erased a key.
   if (!sends() || !settled->news || !heads_there(repository, remote, settled->keys).all_known) {
     if (!back) remember_keys(repository, config, sealed.lock.chain.back().id);
     return true;
@@ -320,7 +320,7 @@ bool Exchange::with_keys(const Bytes& bytes) {
   return send(bytes, settled->keys, back ? told : "");
 }
 
-// True where the remote has this clone's keys afterwards.
+// True if the remote has this clone's keys afterwards.
 bool Exchange::run() {
   for (int tries = 0; tries < kTries; ++tries) {
     const Read read = read_keys(remote);
@@ -335,7 +335,7 @@ bool Exchange::run() {
   throw Error(ErrorKind::kConflict, fmt::format("{} change all the time", name_of_keys(config)), "try again");
 }
 
-// nullopt where there is no such remote, or it has no keys.
+// nullopt if the remote does not exist or has no keys.
 std::optional<store::SealedKeys> believable_keys(Repository& repository, const RemoteConfig& config,
                                                  const std::function<void(const store::KeyFile&)>& require) {
   std::optional<Bytes> theirs;

@@ -1,4 +1,5 @@
-// Opening a remote as this clone sees it: encrypted ones with their keys taken in, and this clone's with them.
+// Opens a remote from this clone's point of view: the keys of an encrypted remote and of this clone are synchronized
+// first.
 #pragma once
 
 #include <memory>
@@ -11,20 +12,20 @@ namespace mlx::registry {
 
 enum class Direction { kPush, kFetch, kRepair };  // kRepair: push --repair
 
-// Makes a missing remote where it is pushed to. Keys that changed there are taken in, and on a push those that changed
-// here are sent. kCorrupt where no member signed the remote's keys; kRefused where they went back to a revision before
-// one that this clone has seen there, do not hold the one that mlx.toml pins, and where an encrypted repository would
-// send to a plain remote; kConflict where the remote is encrypted with keys of another ring, or holds plain objects and
-// is to be encrypted. A push puts newer keys in place of those that went back, a repair its own in place of whatever is
-// damaged or refused.
-// `before_sending` is asked before the remote is made, and before keys go there; nothing else is changed by opening it.
+// Makes a missing remote if the direction is a push. Accepts keys that changed there; a push also sends keys that
+// changed here. Throws kCorrupt if no member signed the remote's keys. Throws kRefused if the keys went back to a
+// revision before one that this clone has seen there, if they lack the revision that mlx.toml pins, or if an encrypted
+// repository would send to a plain remote. Throws kConflict if the remote is encrypted with another ring's keys, or is
+// to be encrypted but holds plain objects. A push replaces keys that went back by newer ones; a repair replaces
+// whatever is damaged or refused by this clone's. `before_sending` is called before the remote is made, and before keys
+// are sent; opening the remote changes nothing else.
 std::unique_ptr<store::Remote> open_remote(Repository& repository, const RemoteConfig& remote, Direction direction,
                                            const BeforeSending& before_sending = {});
 
-// Where the remote is there and has keys: true, and they are this clone's where it had none.
+// True if the remote exists and has keys. This clone takes them if it has none.
 bool take_keys_of(Repository& repository, const RemoteConfig& remote);
 
-// Puts the remote's keys in place of this clone's, which are damaged; false where it has none.
+// Replaces this clone's damaged keys by the remote's; false if the remote has none.
 bool mend_keys(Repository& repository, const RemoteConfig& remote);
 
 }  // namespace mlx::registry

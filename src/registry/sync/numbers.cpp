@@ -1,4 +1,4 @@
-// Numbers that two clones gave to different content: found after a fetch, settled by giving the local version another
+// Numbers that two clones gave to different content: found after a fetch, resolved by giving the local version another
 // number.
 #include "registry/sync/numbers.h"
 
@@ -19,7 +19,7 @@ struct Contested {
   std::int64_t number = 0;
 };
 
-// Every number that is claimed for several digests.
+// Every number that several digests claim.
 std::vector<Contested> contested_numbers(store::Database& db) {
   store::Statement select = db.prepare(
       "SELECT DISTINCT artifact, number FROM version_numbers a WHERE EXISTS (SELECT 1 FROM version_numbers b WHERE"
@@ -29,7 +29,7 @@ std::vector<Contested> contested_numbers(store::Database& db) {
   return found;
 }
 
-// A number that this digest holds alone, or the artifact's next free one.
+// A number that belongs to this digest alone, or the artifact's next free one.
 std::int64_t other_number(store::Database& db, const std::string& artifact, const Digest& digest) {
   store::Statement own = db.prepare(
       "SELECT min(number) FROM version_numbers a WHERE artifact = ?1 AND digest = ?2 AND NOT EXISTS (SELECT 1 FROM "
@@ -41,7 +41,7 @@ std::int64_t other_number(store::Database& db, const std::string& artifact, cons
   return next.int64(0);
 }
 
-// One at a time, each under the write lock; nullopt where none is left.
+// One at a time, each under the write lock; nullopt if none is left.
 std::optional<Renumbered> renumber_one(Repository& repository) {
   Renumbered done;
   const auto operation = repository.record_with("version.renumber", [&](Json& body) {

@@ -1,4 +1,5 @@
-// Two clones that gave one number to different content: found after a fetch, settled by renumbering the local version.
+// Number conflicts: two clones gave one number to different content. Found after a fetch, resolved by renumbering the
+// local version.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 
 namespace mlx::registry {
 
-// Two clones that both made a v3 of an artifact: kConflict until `renumber` gives the local one the next free number.
+// If two clones both made a v3 of an artifact, it is kConflict until `renumber` gives the local one the next free
+// number.
 struct Renumbered {
   std::string artifact;
   Digest digest;

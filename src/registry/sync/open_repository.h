@@ -1,5 +1,5 @@
-// Opens a repository with all that it needs of the floors above it: objects that it lacks are fetched on demand, and
-// keys that arriving operations erased are destroyed. The one way in for commands.
+// Opens a repository with everything that it needs from layers above: missing objects are fetched on demand, and keys
+// that arriving operations erased are destroyed. Commands open repositories only through this.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace mlx::registry {
 
-// See Repository's constructor. It cannot be moved: `Repository r = open_repository(…)` makes it in place, and so does
-// `new Repository(open_repository(…))`.
+// See Repository's constructor. A Repository cannot be moved: `Repository r = open_repository(…)` and `new
+// Repository(open_repository(…))` construct it in place.
 Repository open_repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment = {},
                            const Interruption& interruption = Interruption::never(),
                            const Kinds& kinds = known_kinds());

@@ -1,5 +1,5 @@
-// Two walks at once: from the new heads, and from the old ones at twice the pace, so that what both reach is found out
-// near where the two histories part, and a push costs what it brings and not what was there.
+// Walks from the new heads, and from the old heads at twice the pace. The walks find what both reach near the point
+// where the two histories part, so a push costs as much as it brings, and not as much as the remote holds.
 #include "registry/sync/published_heads.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ namespace {
 using store::ObjectKind;
 using DigestSet = std::unordered_set<Digest, DigestHash>;
 
-// Old operations that are always looked at: versions among them share most of their files with new ones.
+// Old operations that are always read: their versions share most of their files with new ones.
 constexpr int kLookBack = 64;
 constexpr int kPace = 2;
 
@@ -46,7 +46,7 @@ void insert_all(const std::vector<Digest>& digests, DigestSet& found) {
               "no clone would take it in: whoever signed it was wrong or lied");
 }
 
-// Whose content need not be there.
+// Roles whose content may be absent.
 constexpr Role kExcusing[] = {Role::kTakenBack, Role::kErased, Role::kLost};
 bool excuses(const Kind& kind) {
   return std::ranges::any_of(kExcusing, [&](Role role) { return kind.content.has(role); });
@@ -57,8 +57,9 @@ class Published {
   Published(const store::Store& store, const Kinds& kinds, bool judged)
       : store_(store), kinds_(kinds), judged_(judged) {}
 
-  // What the operations in force come to is known: that what they name is there, as they say, with every attachment
-  // that is not excused. Where all of it counts as new it was perhaps lost elsewhere, and nothing is asked of these.
+  // Checks that the versions of the operations in force are present, as claimed, with every attachment that is not
+  // excused. If all of the history counts as new, it may have been lost elsewhere, and versions that are absent are
+  // skipped.
   void check_required(const PublishedHistory::Required& required, PublishedHistory& history) {
     for (const auto& [version, loss] : history.lost()) lost_.insert(version);
     for (const Digest& id : required.operations) {
@@ -67,7 +68,7 @@ class Published {
       check_named(content);
       if (required.all) continue;
       for (const Digest& manifest : content.of(Role::kVersion)) {
-        if (!store_.has(ObjectKind::kManifest, manifest)) continue;  // lost, or check_named() had refused
+        if (!store_.has(ObjectKind::kManifest, manifest)) continue;  // lost, or check_named() had refused it
         if (const std::string wrong = false_claim(kinds_, operation, store_.summarize(manifest)); !wrong.empty())
           refuse_lie(wrong);
       }
@@ -97,7 +98,7 @@ class Published {
     }
   }
 
-  // Behind walk(). Old heads that it did not meet stand before other old ones, or are left out.
+  // Call after walk(). Old heads that it did not meet are ancestors of other old heads, or were left out.
   void check_all_kept(const std::vector<Digest>& heads) {
     if (unmet_.empty()) return;
     DigestSet seen;
@@ -126,7 +127,7 @@ class Published {
       check_noted();
     } catch (const Error& error) {
       if (error.kind != ErrorKind::kRefused) throw;
-      // Perhaps of an operation that was there before: the walk back did not get to it.
+      // It may belong to an older operation that the walk back did not reach.
       while (!old_.todo.empty()) step_back();
       check_noted();
     }
@@ -144,7 +145,7 @@ class Published {
     return decode(store_.read(ObjectKind::kOperation, id));
   }
 
-  // A client that is restricted to this could else publish what nobody can pull.
+  // Without this check a restricted client could publish what nobody can pull.
   void check_signature(const Operation& operation) const {
     if (operation.is_signed()) {
       if (!signature_holds(operation))
@@ -157,7 +158,7 @@ class Published {
     }
   }
 
-  // One more of the operations that the remote had. One that was lost or damaged earlier keeps nobody from pushing.
+  // Reads one more of the remote's operations. One that was lost or damaged earlier does not block a push.
   void step_back() {
     if (old_.todo.empty()) return;
     const Digest id = old_.todo.front();
@@ -177,17 +178,17 @@ class Published {
     if (judged_) return;
     if (taken_back_by(kinds_, operation)) undos_.push_back(operation.id);
     const Content content = content_of(kinds_, operation);
-    // No operation erases `main` elsewhere.
+    // An operation cannot erase another clone's `main`.
     if (!content.of(Role::kErased).empty() &&
         text_in(parse_json(operation.body, operation.kind), "domain") != store::kMainDomain)
       insert_all(content.of(Role::kErased), erased_);
-    insert_all(content.of(Role::kLost), lost_);  // what everybody is told to be lost is asked of nobody
+    insert_all(content.of(Role::kLost), lost_);  // content recorded as lost is required from nobody
     if (content.travels()) naming_.push_back(operation.id);
   }
 
-  // What is taken back need not be there; what is brought back has to, also where it was pushed before.
+  // Undone content may be absent. Restored content must be present, even if it was pushed before.
   void settle_undone() {
-    std::map<Digest, std::size_t> deepest;  // of the undos that stand on each other, by what they are about
+    std::map<Digest, std::size_t> deepest;  // of undos of undos: the depth, by the operation at the end of the chain
     for (const Digest& undo : undos_) {
       const Chain chain = chain_of(undo);
       std::size_t& depth = deepest[chain.subject];
@@ -200,7 +201,7 @@ class Published {
   }
 
   struct Chain {
-    Digest subject;  // no undo
+    Digest subject;  // not an undo
     std::size_t depth = 0;
   };
   Chain chain_of(const Digest& undo) {
@@ -215,7 +216,7 @@ class Published {
       const Kind* const kind = kinds_.find(operation.kind);
       if (!kind || !kind->content.has(Role::kTakenBack)) break;
       const std::optional<Digest> of = taken_back_by(kinds_, operation);
-      if (!of) refuse(fmt::format("operation {} takes back nothing", operation.id.brief()));
+      if (!of) refuse(fmt::format("operation {} undoes nothing", operation.id.brief()));
       passed.push_back(chain.subject);
       chain.subject = *of;
     }
@@ -264,13 +265,13 @@ class Published {
       if (!store_.has_whole_blob(entry.content))
         refuse(fmt::format("version {} is not whole: file {} is not there", manifest.brief(), entry.content.brief()));
       if (store_.open_blob(entry.content).size() != entry.size)
-        refuse(fmt::format("version {} says another size of file {}", manifest.brief(), entry.content.brief()));
+        refuse(fmt::format("version {} states another size for file {}", manifest.brief(), entry.content.brief()));
       files_.insert(entry.content);
     }
   }
 
-  // Of versions that were published as a whole: whoever pushes builds on them. Of one that was ever taken back, erased
-  // or given up as lost that is not known: its content was perhaps never sent.
+  // Notes the shards of versions that were published whole, because pushers build on them. A version that was ever
+  // undone, erased or recorded as lost is excluded: its content may never have been sent.
   void note_old_shards() {
     if (std::exchange(noted_old_shards_, true) || old_.versions.empty()) return;
     const DigestSet excused = ever_excused();
@@ -281,21 +282,20 @@ class Published {
           if (store_.has(ObjectKind::kShard, shard.id)) shards_.insert(shard.id);
         }
       } catch (const Error& error) {
-        // Lost.
+        // The version was lost.
         if (error.kind != ErrorKind::kNotFound && error.kind != ErrorKind::kCorrupt) throw;
       }
     }
   }
 
-  // Whatever any undo or erasure here is about, reached or not; and the versions of which anybody said that they are
-  // lost.
+  // Everything that an undo or erasure here refers to, reached or not, and the versions that anybody recorded as lost.
   DigestSet ever_excused() const {
     DigestSet found;
     for (const Digest& id : store_.operations()) {
       try {
         const Bytes bytes = store_.read(ObjectKind::kOperation, id);
         const std::string_view text = as_text(bytes);
-        // Sooner than decoding all of them.
+        // Cheaper than decoding all of them.
         if (std::ranges::none_of(kinds_.rows(), [&](const Kind* kind) {
               return excuses(*kind) && text.find(kind->name) != std::string_view::npos;
             }))
@@ -311,19 +311,19 @@ class Published {
 
   const store::Store& store_;
   const Kinds& kinds_;
-  const bool judged_;  // a PublishedHistory says what is required
+  const bool judged_;  // a PublishedHistory decides what is required
   Old old_;
   DigestSet walked_, unmet_;
   std::vector<Digest> undos_;
   std::unordered_map<Digest, Chain, DigestHash> chains_;  // by undo
-  std::vector<Digest> naming_;                            // new operations that name content: there may be many
-  DigestSet taken_back_;                                  // of them
-  std::vector<Content> brought_back_;                     // by what was taken back before
+  std::vector<Digest> naming_;                            // new operations that name content; there may be many
+  DigestSet taken_back_;                                  // those of them that were undone
+  std::vector<Content> brought_back_;                     // content of operations that were undone before
   DigestSet erased_, lost_, versions_, shards_, files_;
   bool noted_old_shards_ = false;
 };
 
-// A remote is encrypted or it is not; both at once is what nobody could read.
+// A remote is either encrypted or not; nobody could read a mixture.
 bool all_sealed(const store::Store& store, const std::vector<Digest>& heads) {
   const auto sealed = [&](const Digest& head) { return store::is_sealed(store, ObjectKind::kOperation, head); };
   const auto count = std::ranges::count_if(heads, sealed);
@@ -334,13 +334,13 @@ bool all_sealed(const store::Store& store, const std::vector<Digest>& heads) {
 struct Check {
   const Kinds& kinds;
   bool all_kept = false;  // the heads reach all that was there
-  bool judged = false;    // nobody else has applied what is new
+  bool judged = false;    // nobody else has applied the new operations
 };
 
 void check(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads,
            const Check& how) {
   if (heads.size() > store::kMaxHeads) refuse(fmt::format("there are more than {}", store::kMaxHeads));
-  if (heads.empty() && !before.empty()) refuse("there are none, and there were some");
+  if (heads.empty() && !before.empty()) refuse("there are none now, but there were some");
   for (const Digest& head : heads) {
     if (!store.has(ObjectKind::kOperation, head)) refuse(fmt::format("operation {} is not there", head.brief()));
   }

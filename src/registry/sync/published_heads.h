@@ -1,5 +1,5 @@
-// Whether heads may be published on a remote that is a folder here: by a push into it, or by the server that a client
-// speaks to. Nobody is believed who names them.
+// Decides whether heads may be published on a remote that is a local folder: by a push into it, or by the server that a
+// client talks to. Whoever names the heads is not believed.
 #pragma once
 
 #include <vector>
@@ -10,22 +10,22 @@
 
 namespace mlx::registry {
 
-// Sees that the operations which `heads` reach and `before` do not are in the store with their whole ancestry, and with
-// them what they name: versions as far as their last chunk, but for those
-// that an operation among them says to be lost, sealed series, and of attachments what is there at all.
-// Signatures of new operations are checked, and whose they are is left to those who fetch. kRefused, naming what is
-// missing, and what mends it. What `before` reaches is not looked at: what was lost earlier
-// keeps nobody from pushing. Of operations that are encrypted it can only be seen that the heads are there.
+// Checks that the store has all operations that `heads` reach and `before` does not, with their whole ancestry, and
+// what these operations name: versions down to the last chunk (unless an operation among them records the loss), sealed
+// series, and of attachments what is there at all. Verifies the signatures of new operations; whose they are is judged
+// by those who fetch. Throws kRefused with what is missing and how to mend it. Does not check what `before` reaches, so
+// that an earlier loss keeps nobody from pushing. If operations are encrypted, it can only check that the heads are
+// there.
 void check_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads,
                      const Kinds& kinds = known_kinds());
-// The same, and that the heads still reach all of `before`, as those of every push do: only a repair leaves any out.
+// Also checks that the heads still reach all of `before`, as every push's heads do. Only a repair leaves some out.
 void check_pushed(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads,
                   const Kinds& kinds = known_kinds());
 
-// The same where nobody vouches for what is sent: a server's, which knows no database of the project. It applies the
-// operations as a clone that fetches them would (published_history.h), and what a clone would refuse is refused: bodies
-// that cannot be applied, histories that have nothing in common, figures that the version's list of files belies,
-// attachments that are not there, and erasures excuse only what they erase.
+// The same for a server, where nobody vouches for the sender and no database of the project exists. It applies the
+// operations as a fetching clone would (published_history.h), and refuses what a clone would refuse: bodies that cannot
+// be applied, histories that have nothing in common, figures that contradict a version's file list, missing
+// attachments. An erasure excuses only what it erases.
 void judge_published(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads,
                      const Kinds& kinds = known_kinds());
 void judge_pushed(const store::Store& store, const std::vector<Digest>& before, const std::vector<Digest>& heads,

@@ -1,4 +1,4 @@
-// A database with the tables of meta.db: as a file of the remote, or for one push alone.
+// A database with the tables of meta.db, either a file of the remote or one for a single push.
 #include "registry/sync/published_history.h"
 
 #include <unistd.h>
@@ -36,7 +36,7 @@ store::Database open_remembered(const std::string& path) {
   return db;
 }
 
-// Made again from nothing: others who have it open write to what nobody reads.
+// Removes the cache, to make it from nothing. Others who have it open write to a file that nobody reads.
 void remove_remembered(const std::string& path) {
   for (const char* end : {"", "-wal", "-shm"}) (void)::unlink((path + end).c_str());
 }
@@ -47,7 +47,7 @@ PublishedHistory::PublishedHistory(const store::Store& store, const Kinds& kinds
   open();
 }
 
-// Whatever is in the way: the answer is the same without what is remembered.
+// Any failure here is harmless: the result is the same without the cache.
 void PublishedHistory::open() {
   const std::string path = join_path(store_.folder(), kFile);
   for (int tries = 0; tries < 2; ++tries) {
@@ -58,7 +58,7 @@ void PublishedHistory::open() {
     } catch (const Error& error) {
       if (error.kind == ErrorKind::kInterrupted) throw;
       db_.reset();
-      if (error.kind != ErrorKind::kCorrupt) break;  // somebody else is writing it, or nobody may
+      if (error.kind != ErrorKind::kCorrupt) break;  // another process writes it, or it is not writable
       remove_remembered(path);
     }
   }
@@ -88,7 +88,8 @@ void PublishedHistory::stage_beyond(const std::vector<Digest>& heads, OperationS
   beyond.settle();
 }
 
-// A recorded head has no recorded children: what is staged names it, or nothing that is wanted reaches it.
+// A recorded head has no recorded children, so either a staged operation names it, or nothing that is wanted reaches
+// it.
 bool PublishedHistory::extends(const std::vector<Digest>& heads, OperationStage& beyond) {
   return std::ranges::all_of(select_heads(*db_), [&](const Digest& head) {
     return std::ranges::find(heads, head) != heads.end() || beyond.is_parent(head);
@@ -98,22 +99,22 @@ bool PublishedHistory::extends(const std::vector<Digest>& heads, OperationStage&
 void PublishedHistory::apply(OperationStage& beyond) try {
   NoProgress quiet(store_.interruption());
   adopt(*db_, store_, kinds_, beyond, quiet);
-  db_->run("DELETE FROM metrics; DELETE FROM metric_series");  // they stand in blobs
+  db_->run("DELETE FROM metrics; DELETE FROM metric_series");  // their source is in blobs
 } catch (const Error& error) {
   if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kNotFound) throw;
   refuse_heads(fmt::format("no clone could apply them: {}", error.message),
                error.hint.empty()
                    ? "`mlx push --repair` leaves out what cannot be applied, from a clone that has the rest"
-                   : "where a newer mlx wrote it, the server's has to be upgraded first");
+                   : "if a newer mlx wrote it, upgrade the server's mlx first");
 }
 
 void PublishedHistory::require_related(OperationStage& beyond) {
   if (all_joined(beyond)) return;
   refuse_heads("some operations have nothing in common with what is there",
-               "where two clones of one project began apart: `mlx pull --allow-unrelated-histories` joins them");
+               "if two clones of one project started separately, `mlx pull --allow-unrelated-histories` joins them");
 }
 
-// False where it cannot be applied, or is not whole.
+// False if it is incomplete or cannot be applied.
 bool PublishedHistory::take_in_before(const std::vector<Digest>& before) try {
   for (const bool anew : {false, true}) {
     if (anew) begin_anew();
@@ -155,7 +156,7 @@ PublishedHistory::Required PublishedHistory::take_in(const std::vector<Digest>& 
   return required;
 }
 
-// An erasure of `main` counts where it was made alone (domains.cpp).
+// An erasure of `main` counts only where it was made (domains.cpp).
 PublishedHistory::DigestSet PublishedHistory::excused() {
   DigestSet found;
   store::Statement select = db_->prepare(

@@ -1,8 +1,8 @@
-// What the operations of a remote come to, found out as a clone that fetches them does: each is applied by the rules of
-// its kind. For a server, which judges what it is sent and has no database of the project (published_heads.cpp).
+// Applies a remote's operations as a fetching clone would, each by the rules of its kind. Used by a server, which
+// judges what it receives and has no database of the project (published_heads.cpp).
 //
-// What was found out is remembered in the remote's folder, so that a push costs what it brings. Whoever may not write
-// there, or finds the file in use, damaged or of another mlx, works it out again; nothing else is lost with it.
+// The result is cached in the remote's folder, so that a push costs only as much as it brings. If the cache cannot be
+// written, is in use, is damaged, or comes from another mlx, the result is computed again.
 #pragma once
 
 #include <memory>
@@ -21,26 +21,26 @@ namespace mlx::registry {
 
 class PublishedHistory {
  public:
-  PublishedHistory(const store::Store& store, const Kinds& kinds);  // of the remote
+  PublishedHistory(const store::Store& store, const Kinds& kinds);  // the remote's store
 
-  // What has to be there with all that it names.
+  // The operations that must be present with all that they name.
   struct Required {
     std::vector<Digest> operations;
-    bool all = false;  // all that the heads reach: what was published before is not known, or there was nothing
+    bool all = false;  // all that the heads reach: nothing was published before, or it is not known what
   };
-  // Applies what `before` reaches and then what `heads` do. Required are operations that are new and in force, and
-  // those that come into force again: an undo or an erasure had excused them. kRefused where a clone would refuse them,
-  // where they have nothing in common with what is there, or where one is missing. With `all_kept` the heads reach all
-  // of `before`.
+  // Applies what `before` reaches, then what `heads` reach. Required are new operations in force, and those that come
+  // into force again after an undo or an erasure had excused them. Throws kRefused if a clone would refuse the
+  // operations, if they have nothing in common with the remote's, or if one is missing. With `all_kept` the heads reach
+  // all of `before`.
   Required take_in(const std::vector<Digest>& before, const std::vector<Digest>& heads, bool all_kept);
 
-  // Behind take_in(). Whether the blobs that an operation in force names have to be there: not those of erased
-  // versions, nor what its kind does not keep (forgotten names).
+  // Call after take_in(). True if the blobs that an operation in force names must be present: those of erased versions,
+  // and those that the kind does not keep (forgotten names), need not be.
   bool keeps_blobs(const Operation& operation);
 
-  Losses lost();  // behind take_in(): versions whose content is asked of nobody
+  Losses lost();  // call after take_in(): versions whose content is not required
 
-  void remember();  // once all that is required was found
+  void remember();  // call once all that is required was found
 
  private:
   using DigestSet = std::unordered_set<Digest, DigestHash>;
@@ -57,7 +57,7 @@ class PublishedHistory {
   const store::Store& store_;
   const Kinds& kinds_;
   std::optional<store::Database> db_;
-  std::optional<store::Transaction> transaction_;  // of db_, where it is to be remembered
+  std::optional<store::Transaction> transaction_;  // of db_, if the result is to be cached
 };
 
 }  // namespace mlx::registry

@@ -18,7 +18,7 @@ using store::ObjectRef;
 
 constexpr std::size_t kLargestPointer = 64 << 10;
 
-// Whether the remote has all that the version consists of; false where this clone cannot tell.
+// True if the remote has every part of the version; false if this clone cannot tell.
 bool has_all(Repository& repository, store::Remote& remote, const Digest& manifest) {
   std::vector<ObjectRef> parts;
   try {
@@ -31,7 +31,8 @@ bool has_all(Repository& repository, store::Remote& remote, const Digest& manife
   return store::missing_objects(remote, parts).empty();
 }
 
-// A push sends a manifest behind all that it names: where it is, the rest is, unless the remote has lost packs since.
+// A push sends a manifest after everything that it names. So if the remote has the manifest it has the rest, unless it
+// has lost packs since.
 std::vector<ObjectRef> lacking_at(Repository& repository, const RemoteConfig& config,
                                   const std::vector<ObjectRef>& versions, PushCheck& check) {
   try {
@@ -50,7 +51,7 @@ std::vector<ObjectRef> lacking_at(Repository& repository, const RemoteConfig& co
     return found;
   } catch (const Error& error) {
     if (error.kind == ErrorKind::kNotFound) return versions;
-    throw Error(error.kind, error.message, fmt::format("{}; git push --no-verify goes without this check", error.hint));
+    throw Error(error.kind, error.message, fmt::format("{}; git push --no-verify skips this check", error.hint));
   }
 }
 

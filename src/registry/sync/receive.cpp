@@ -16,7 +16,7 @@ using store::ObjectKind;
 
 namespace {
 
-// Its list of them, 32 bytes each, is what memory holds.
+// Keeps only the list of ids, 32 bytes each, in memory.
 void receive_unrecorded(store::Database& db, store::Remote& remote, store::Store& incoming, Progress& progress) {
   std::vector<Digest> ids = remote.operations();
   store::Statement recorded = db.prepare("SELECT 1 FROM operations WHERE id = ?");
@@ -39,7 +39,7 @@ OperationStage receive_operations(Repository& repository, store::Remote& remote,
                                   Progress& progress) {
   store::Database& db = repository.db();
   OperationStage received;
-  repository.store().reload();  // what another process has recorded meanwhile is in its packs
+  repository.store().reload();  // another process's recent operations are in packs
   if (std::ranges::all_of(heads, [&](const Digest& head) { return is_recorded(db, head); })) {
     received.settle();
     return received;

@@ -1,4 +1,4 @@
-// What a remote's heads lead to: brought here, judged, and taken in. Nothing that arrives is believed before it is
+// Receives the operations that a remote's heads reach, and judges them. Nothing that arrives is trusted before it is
 // verified. Used by push and fetch (sync.cpp).
 #pragma once
 
@@ -13,29 +13,29 @@ namespace mlx::registry {
 
 Error pull_first(const RemoteConfig& remote);
 
-// Everything that the remote's heads reach and this clone does not have, with whole ancestry, settled. Received into a
-// store of its own, so that nothing unverified ever stands among this clone's objects.
+// All operations that the remote's heads reach and this clone lacks, with their whole ancestry, settled. They are
+// received into a separate store, so that nothing unverified is ever among this clone's objects.
 OperationStage receive_operations(Repository& repository, store::Remote& remote, const std::vector<Digest>& heads,
                                   Progress& progress);
 
-// A remote's heads; none where they are damaged: a repair mends what it can, and what it cannot is said when they are
-// read next.
+// A remote's heads; none if they are damaged. A repair mends what it can; what it cannot mend is reported at the next
+// read.
 std::vector<Digest> readable_heads(store::Remote& remote);
 
-// A remote's heads as a push finds them.
+// A remote's heads, as a push classifies them.
 struct HeadsThere {
-  std::vector<Digest> known;  // operations of this clone
-  std::vector<Digest> kept;   // of others: what they lead to could be pulled
-  bool left_out = false;      // and some could not
+  std::vector<Digest> known;  // operations that this clone has
+  std::vector<Digest> kept;   // heads of others that could be pulled
+  bool left_out = false;      // true if some could not
 };
 
-// What the remote's heads reach beyond this clone's history has to be pulled first. With `repair` heads that lead to
-// what this clone refuses, which belongs to another history, or which it cannot apply, are no reason to stop: they are
-// left out.
+// Judges the remote's heads before a push. What they reach beyond this clone's history must be pulled first. With
+// `repair` a head that leads to operations which this clone refuses, cannot apply, or which belong to another history
+// does not stop the push, but is left out.
 HeadsThere judge_heads(Repository& repository, store::Remote& remote, const RemoteConfig& config,
                        const std::vector<Digest>& heads, bool repair, Progress& progress);
 
-// An operation that cannot be read or applied stands in everybody's way: its error with what to do.
+// Adds a hint to the error of an operation that cannot be read or applied: such an operation blocks everybody.
 Error with_way_round(const Error& error, const RemoteConfig& config);
 
 }  // namespace mlx::registry

@@ -1,4 +1,4 @@
-// The operations that a remote holds give its heads: those that no other one of them names as its parent.
+// A remote's heads can be derived from its operations: heads are those that no other operation names as its parent.
 #include "registry/sync/repair_remote.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ bool has_heads(store::Remote& remote) {
   }
 }
 
-// Whether the remote's list under a file's id, another one than that of this clone, makes the file.
+// True if the remote's chunk list under a file's id, although different from this clone's, makes the file.
 bool makes_file(Repository& repository, store::Remote& remote, const Digest& file, Progress& progress) {
   const TempFolder folder;
   store::Store::create(folder.path(), repository.disk());
@@ -44,7 +44,7 @@ bool makes_file(Repository& repository, store::Remote& remote, const Digest& fil
   }
 }
 
-// What the remote holds under these keys, by key; without those that cannot be opened.
+// What the remote holds under these keys, by key; without objects that cannot be decrypted.
 std::unordered_map<store::ObjectKey, Bytes, store::ObjectKeyHash> read_there(store::Remote& remote,
                                                                              const std::vector<store::ObjectKey>& keys,
                                                                              const Interruption& interruption) {
@@ -128,7 +128,7 @@ std::optional<MendedHeads> mend_heads(Repository& repository, const RemoteConfig
     there.insert(held.begin(), held.end());
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kCorrupt) throw;
-    return std::nullopt;  // the list of its packs is lost too
+    return std::nullopt;  // the remote's list of packs is lost too
   }
   std::vector<Operation> known = repository.operations();
   std::erase_if(known, [&](const Operation& operation) { return !there.contains(operation.id); });
@@ -139,7 +139,7 @@ std::optional<MendedHeads> mend_heads(Repository& repository, const RemoteConfig
     if (!parents.contains(operation.id)) heads.push_back(operation.id);
   }
   if (!remote->publish_heads({}, heads)) {
-    throw Error(ErrorKind::kConflict, fmt::format("'{}': someone else writes its heads", config.name),
+    throw Error(ErrorKind::kConflict, fmt::format("'{}': somebody else keeps changing its heads", config.name),
                 "run the command again");
   }
   return MendedHeads{known.size(), there.size() - known.size()};

@@ -1,5 +1,4 @@
-// What `mlx push --repair` mends besides what the remote mends itself: heads that were lost, objects that are not what
-// their ids say.
+// What `mlx push --repair` mends beyond the remote's own repair: lost heads, and objects that do not match their ids.
 #pragma once
 
 #include <optional>
@@ -13,18 +12,17 @@
 namespace mlx::registry {
 
 struct MendedHeads {
-  std::uint64_t operations = 0;  // that the remote holds and this clone knows: the heads were worked out from them
-  std::uint64_t unknown = 0;     // that it holds and this clone does not know: whoever does adds theirs with a push
+  std::uint64_t operations = 0;  // on the remote and known to this clone: the heads were derived from them
+  std::uint64_t unknown = 0;     // on the remote and unknown here: a clone that knows them adds its heads with a push
 };
-// nullopt where the remote has its heads, or none of its operations can be seen. `mended`: names of its small files
-// that opening it has written again.
+// nullopt if the remote has its heads, or if none of its operations can be seen. `mended`: names of small files of the
+// remote that were rewritten when it was opened.
 std::optional<MendedHeads> mend_heads(Repository& repository, const RemoteConfig& remote,
                                       std::vector<std::string>& mended);
 
-// Takes those of `objects` (this clone's content) out of the remote that are there and are not what their ids say:
-// chunk lists of other files, lists of files that are none. What is taken out can be sent again. The number of them;
-// chunks are verified by whoever receives them, and are too many to be fetched for this. A warning where the remote
-// cannot.
+// Removes those of `objects` (this clone's content) from the remote that do not match their ids: chunk lists of other
+// files, and invalid file lists. They can then be sent again. Returns how many. Does not check chunks: receivers verify
+// them, and they are too many to fetch for this. Warns if the remote cannot remove objects.
 std::size_t drop_poisoned(Repository& repository, store::Remote& remote, const std::vector<store::ObjectRef>& objects,
                           store::RepairReport& report, Progress& progress);
 

@@ -1,5 +1,5 @@
-// A file is text: "mlx seen 1", then the id of an operation a line. Its name is the hash of the remote's URL, so that a
-// remote that moves under an old name is a new one.
+// A text file: "mlx seen 1", then one operation id per line. It is named by the hash of the remote's URL, so that a
+// remote with an old name and another URL counts as new.
 #include "registry/sync/seen_heads.h"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ std::string path_of(Repository& repository, const RemoteConfig& remote) {
   return join_path(join_path(repository.mlx_folder(), "seen"), Digest::of(remote.url).hex());
 }
 
-// nullopt where it is damaged.
+// nullopt if it is damaged.
 std::optional<std::vector<Digest>> parse_seen(std::string_view rest) {
   if (!rest.ends_with('\n')) return std::nullopt;
   std::vector<Digest> seen;
@@ -41,13 +41,13 @@ std::optional<std::vector<Digest>> parse_seen(std::string_view rest) {
   return seen;
 }
 
-// Nothing where the file is missing or damaged: what was seen is then not known.
+// Empty if the file is missing or damaged: it is then unknown what was seen.
 std::vector<Digest> read_seen(const std::string& path) {
   if (!path_exists(path)) return {};
   return parse_seen(read_text(path)).value_or(std::vector<Digest>());
 }
 
-// Places of recorded operations that are heads, or parents of what was received and the heads reach.
+// Places of recorded operations that are heads, or parents of received operations that the heads reach.
 std::vector<std::int64_t> recorded_tips(store::Database& db, std::vector<Digest> todo, OperationStage* received) {
   std::vector<std::int64_t> tips;
   std::vector<bool> passed(received ? received->size() + 1 : 0, false);  // by place
@@ -107,7 +107,7 @@ std::vector<std::string> damaged_seen(Repository& repository, bool mend) {
   if (!is_folder(folder)) return lines;
   for (const std::string& name : list_folder(folder)) {
     const std::string path = join_path(folder, name);
-    constexpr std::size_t kHexDigits = 64;  // other names are of files that are being written
+    constexpr std::size_t kHexDigits = 64;  // files with other names are still being written
     const bool of_keys = name.size() == kHexDigits + 5 && name.ends_with(".keys");
     if (!of_keys && name.size() != kHexDigits) continue;
     const std::string text = read_text(path);

@@ -1,6 +1,5 @@
-// The heads that this clone has last seen at each remote: whoever holds a remote can put back an old state of it, which
-// clones that have seen more notice. Kept in .mlx/seen, a small file a remote; losing it loses the notice and nothing
-// else.
+// The heads that this clone last saw at each remote. Whoever controls a remote can restore an old state of it; a clone
+// that has seen more notices. One small file per remote in .mlx/seen; if it is lost, only this protection is.
 #pragma once
 
 #include <optional>
@@ -13,17 +12,18 @@
 
 namespace mlx::registry {
 
-// Operations that were heads of the remote and that its heads now do not reach; empty where nothing went back.
-// `received`: what the heads reach and this clone does not have, where there is any. What was seen and never recorded
-// (an interrupted fetch) is not asked about.
+// Operations that were heads of the remote and that its present heads do not reach; empty if nothing was rolled back.
+// `received`: what the heads reach and this clone lacks, if anything. Ignores heads that were seen but never recorded
+// (an interrupted fetch).
 std::vector<Digest> rolled_back(Repository& repository, const RemoteConfig& remote, const std::vector<Digest>& heads,
                                 OperationStage* received);
-// One that was seen there, for a remote that is empty now; nullopt where this clone has seen none.
+// A head that was seen at a remote which is empty now; nullopt if this clone has seen none.
 std::optional<Digest> seen_head(Repository& repository, const RemoteConfig& remote);
-// What stands in .mlx/seen and cannot be read, as a line each; with `mend` it goes: only notices are lost with it.
+// One line for each unreadable file in .mlx/seen. With `mend` it is removed; only the protection against a rollback is
+// lost.
 std::vector<std::string> damaged_seen(Repository& repository, bool mend);
-std::string rollback_text(const RemoteConfig& remote, const Digest& lost);  // with one that was lost
-// After a fetch or a push. What was seen and is gone is kept in mind until it is there again.
+std::string rollback_text(const RemoteConfig& remote, const Digest& lost);  // `lost`: one of the lost heads
+// Call after a fetch or a push. Heads that were seen and have disappeared are remembered until they are back.
 void remember_heads(Repository& repository, const RemoteConfig& remote, const std::vector<Digest>& heads);
 
 }  // namespace mlx::registry

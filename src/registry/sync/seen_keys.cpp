@@ -1,5 +1,5 @@
-// A file is text: "mlx seen keys 1", then the id of a link (mlx-format-keys(5)). Its name is the hash of the remote's
-// URL, so that a remote that moves under an old name is a new one.
+// A text file: "mlx seen keys 1", then the id of a link (mlx-format-keys(5)). It is named by the hash of the remote's
+// URL, so that a remote with an old name and another URL counts as new.
 #include "registry/sync/seen_keys.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-// Push and fetch. Content goes before the operations that name it, and operations before the heads that name them, so
-// that what a remote's heads reach is always whole; what arrives is judged before it is taken in (receive.h).
+// Push and fetch. Content is sent before the operations that name it, and operations before the heads that name them,
+// so everything that a remote's heads reach is complete. What arrives is judged before it is accepted (receive.h).
 #include "registry/sync/sync.h"
 
 #include <algorithm>
@@ -46,9 +46,9 @@ using store::ObjectKind;
 using store::ObjectRef;
 
 constexpr int kPublishTries = 3;
-constexpr std::size_t kOperationsAsked = 256;  // of those that a remote should have, by a push that brings others
+constexpr std::size_t kOperationsAsked = 256;  // how many operations that the remote should have are checked by a push
 
-// What a remote holds that is not there yet. For dry runs: nothing is ever sent to it.
+// A remote that does not exist yet. For dry runs: nothing is ever sent to it.
 class EmptyRemote final : public store::Remote {
  public:
   std::vector<Digest> heads() override { return {}; }
@@ -66,7 +66,7 @@ struct ToSend {
   std::vector<ObjectRef> nowhere;  // versions that are neither here nor on the remote
 };
 
-// Everything that a version consists of; false, and nothing, where not all of it is here.
+// Collects everything that a version consists of; false, and nothing, if some of it is not here.
 bool collect_version(const store::Store& store, const Digest& manifest, std::vector<ObjectRef>& objects) {
   if (!store.has(ObjectKind::kManifest, manifest)) return false;
   std::vector<ObjectRef> parts;
@@ -83,8 +83,8 @@ bool collect_version(const store::Store& store, const Digest& manifest, std::vec
   return true;
 }
 
-// Fetches what a version whose files are known here lacks, and is not on the remote that it is to go to: in a lazy
-// clone from the one that it came from. False where that has it neither.
+// Fetches what is missing here of a version whose files are known, and is missing on the target remote too. A lazy
+// clone fetches it from its origin. False if the origin lacks it.
 bool fetch_for_push(Repository& repository, const Digest& manifest, Progress& progress) {
   if (!is_lazy(repository)) return false;
   try {
@@ -96,15 +96,15 @@ bool fetch_for_push(Repository& repository, const Digest& manifest, Progress& pr
   }
 }
 
-// Content to send. A version that is not here as a whole came from elsewhere; the remote must have it, or this clone be
-// lazy and fetch it, unless `progress` is nullptr.
+// The content to send. A version that is incomplete here came from elsewhere: the remote must have it, or this clone
+// must be lazy and fetch it, unless `progress` is nullptr.
 ToSend objects_to_send(Repository& repository, store::Remote& remote, const Content& content, const std::string& domain,
                        Progress* progress) {
   const store::Store& store = repository.store();
   ToSend found;
   std::vector<Digest> manifests = content.of(Role::kVersion);
   for (const Pointer& pointer : all_pointers(repository)) {
-    // Added and not committed; the content of versions goes with the operations that made them.
+    // Added but not committed; the content of committed versions is sent with the operations that made them.
     if (version_of(repository, pointer.artifact, pointer.digest)) continue;
     if (domain.empty() || domain_of(repository, pointer.artifact) == domain) manifests.push_back(pointer.digest);
   }
@@ -140,7 +140,7 @@ void require_none(const std::vector<ObjectRef>& nowhere) {
               "`mlx push --without-missing` records that it is lost, and continues");
 }
 
-// What operations that stand name, and the operations.
+// The operations in force, and their content.
 struct ContentMakers {
   const Kinds& kinds;
   OperationStage& operations;
@@ -152,15 +152,16 @@ struct ContentMakers {
   }
 };
 
-// Those whose content is to be there. An undo among the new ones may bring back what was left out of an earlier push.
+// The operations whose content must be present. If there is an undo among the new ones, it may restore what an earlier
+// push left out; then all are returned.
 OperationStage& content_makers(Repository& repository, OperationStage& lacking, std::optional<Beyond>& all) {
   if (!holds_undo(repository.kinds(), lacking)) return lacking;
   all.emplace(beyond(repository, {}));
   return all->operations;
 }
 
-// Those of this clone's keys and those of the content: a domain without a key (it was erased) cannot be sent to, and is
-// refused then.
+// The domains of this clone's keys and of the content. A domain without a key (an erased one) cannot be sent to, and is
+// refused later.
 std::set<std::string> domains_of(Repository& repository, ContentMakers& makers) {
   const std::vector<std::string> known = store::domains(repository.keys().file());
   std::set<std::string> domains(known.begin(), known.end());
@@ -171,7 +172,7 @@ std::set<std::string> domains_of(Repository& repository, ContentMakers& makers) 
   return domains;
 }
 
-// Hands `use` the objects that the content of `operations` consists of, a domain at a time where the remote is
+// Passes to `use` the objects that the content of `operations` consists of, one domain at a time if the remote is
 // encrypted.
 void for_each_domain(Repository& repository, store::Remote& remote, OperationStage& operations, Progress* progress,
                      const std::function<void(ToSend)>& use) {
@@ -213,9 +214,9 @@ void mend_poisoned(Repository& repository, store::Remote& remote, const RemoteCo
   result.set_aside.insert(result.set_aside.end(), report.set_aside.begin(), report.set_aside.end());
 }
 
-constexpr std::size_t kOperationsAtOnce = std::size_t{1} << 14;  // as memory may hold whatever their number
+constexpr std::size_t kOperationsAtOnce = std::size_t{1} << 14;  // bounds memory, whatever their number
 
-// Into packs, from which a remote is sent objects.
+// Writes operations into packs, from which objects are sent.
 void seal_operations(store::Store& store, OperationStage& operations) {
   std::unique_ptr<store::Batch> batch;
   std::size_t count = 0;
@@ -246,14 +247,14 @@ OperationStage received_of(Repository& repository, store::Remote& remote, const 
   throw with_way_round(error, config);
 }
 
-// What the remote should hold, and this clone knows.
+// Sends again what the remote should hold and this clone has.
 void send_lost(Repository& repository, Transfer& transfer, const RemoteConfig& config,
                const std::vector<Digest>& heads) {
   const std::vector<Digest> lost = lost_operations(repository, transfer.remote, heads, kOperationsAsked);
   if (lost.empty()) return;
   transfer.progress.warn(
-      fmt::format("'{}' has lost {}, sent again; `mlx push --repair {}` looks for all that it has lost", config.name,
-                  counted(lost.size(), "operation"), shell_quoted(config.name)));
+      fmt::format("'{}' has lost {}, sent again now; `mlx push --repair {}` finds everything that it has lost",
+                  config.name, counted(lost.size(), "operation"), shell_quoted(config.name)));
   OperationStage again;
   store::Statement select = repository.db().prepare("SELECT bytes FROM operations WHERE id = ?");
   for (const Digest& id : lost) {
@@ -264,10 +265,10 @@ void send_lost(Repository& repository, Transfer& transfer, const RemoteConfig& c
   seal_operations(repository.store(), again);
   const SyncResult before = transfer.result;
   send_operations(transfer, again);
-  transfer.result = before;  // they are no news
+  transfer.result = before;  // do not count as new
 }
 
-// For looking at what a push has to do: it would make the remote.
+// For a dry run, since a push would make the remote.
 std::unique_ptr<store::Remote> open_or_empty(Repository& repository, const RemoteConfig& config) {
   try {
     return open_remote(repository, config, Direction::kFetch);
@@ -336,7 +337,7 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
   }
   warn_of_damage(*remote, config, progress);
   if (repair) restate_false_claims(repository, *remote, progress);
-  // What is not here is fetched as a whole or not at all, and never from what is being repaired object by object.
+  // A missing object is fetched with its whole version or not at all, and never singly from the remote under repair.
   repository.store().on_missing({});
   Transfer transfer{repository.store(), *remote, progress, result};
   for (int tries = 0; tries < kPublishTries; ++tries) {
@@ -363,7 +364,7 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
     seal_operations(repository.store(), wanted);
     const SyncResult content = result;
     send_operations(transfer, wanted);
-    if (!repair) result = content;  // new operations are counted as such
+    if (!repair) result = content;  // counts new operations
     require_none(nowhere);
     if (lacking.empty() && !there.left_out) return result;
     std::vector<Digest> after = own.heads;
@@ -375,7 +376,7 @@ SyncResult push(Repository& repository, const RemoteConfig& config, Progress& pr
       return result;
     }
   }
-  throw pull_first(config);  // someone else was faster each time
+  throw pull_first(config);  // somebody else was faster each time
 }
 
 RemoteHistory remote_history(Repository& repository, const RemoteConfig& config, Progress& progress) {
@@ -416,10 +417,10 @@ SyncResult fetch(Repository& repository, const RemoteConfig& config, const Fetch
   } catch (const Error& error) {
     throw with_way_round(error, config);
   }
-  if (options.allow_unrelated) join_histories(repository);  // also those of a fetch that was cut off here
+  if (options.allow_unrelated) join_histories(repository);  // also after a fetch that was interrupted here
   result.remarks = remarks_on(repository, received);
   remember_heads(repository, config, heads);
-  // Of all operations, not only the new ones: a fetch that was cut off here is made whole by the next.
+  // For all operations, not only the new ones: this completes a fetch that was interrupted here.
   for (const auto& [domain, blobs] : wanted_attachments(repository)) {
     repository.store().use_domain(domain);
     receive_blobs(transfer, blobs, false);

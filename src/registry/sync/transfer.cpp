@@ -1,4 +1,4 @@
-// Level by level, so that a tree of any size takes a handful of exchanges.
+// Works level by level, so that a tree of any size takes a handful of exchanges.
 #include "registry/sync/transfer.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ using store::FileRef;
 using store::ObjectKind;
 using store::ObjectRef;
 
-constexpr std::size_t kBatch = std::size_t{1} << 14;  // objects asked for in one exchange
-constexpr std::size_t kRootsAtOnce = 64;              // of manifests, which wait in memory
+constexpr std::size_t kBatch = std::size_t{1} << 14;  // objects requested in one exchange
+constexpr std::size_t kRootsAtOnce = 64;              // manifests whose roots are held in memory
 
 void sort_unique(std::vector<ObjectRef>& objects) {
   std::ranges::sort(objects);
@@ -50,7 +50,7 @@ struct AsRemoteHolds {
   std::vector<ObjectRef> lists, chunks;
 };
 
-// How the remote holds each blob that is not here at all: as one chunk or as a chunk list.
+// How the remote holds each blob that is completely absent here: as one chunk or as a chunk list.
 AsRemoteHolds as_remote_holds(Transfer& transfer, const std::vector<FileRef>& blobs, bool required) {
   AsRemoteHolds held;
   std::vector<ObjectRef> lists, chunks;
@@ -78,7 +78,7 @@ AsRemoteHolds as_remote_holds(Transfer& transfer, const std::vector<FileRef>& bl
   return held;
 }
 
-// Files that are not here at all, each with the chunks that it is made of.
+// Receives files that are completely absent here, with their chunks.
 void receive_absent_files(Transfer& transfer, const std::vector<FileRef>& blobs, bool required) {
   AsRemoteHolds held = as_remote_holds(transfer, blobs, required);
   receive_absent(transfer, std::move(held.chunks));
@@ -93,8 +93,8 @@ void receive_absent_files(Transfer& transfer, const std::vector<FileRef>& blobs,
   transfer.result.objects += received.objects;
 }
 
-// What a blob that is here in part still lacks. Pages of long lists are listed before they are read, so each level is
-// whole.
+// Lists what a partially present blob lacks. Pages of long chunk lists are listed before they are read, so each level
+// is complete.
 void list_absent_parts(const store::Store& store, const Digest& blob, std::vector<ObjectRef>& absent) {
   try {
     store.visit_reachable_blob(blob, [&](ObjectKind kind, const Digest& id) {
@@ -114,7 +114,7 @@ store::ManifestSummary summary_of(const Digest& manifest, const std::vector<stor
   return summary;
 }
 
-// A file of one chunk has no list that was compared with what is said of it.
+// Checks files of one chunk, for which there is no list that was compared with the declared size.
 void check_sizes(const store::Store& store, const std::vector<FileRef>& files) {
   for (const FileRef& file : files) {
     if (!file.size || !store.has(ObjectKind::kChunk, file.id)) continue;
@@ -131,7 +131,7 @@ void check_sizes(const store::Store& store, const std::vector<FileRef>& files) {
 
 void receive_files(Transfer& transfer, const std::vector<FileRef>& files, bool required) {
   receive_absent_files(transfer, files, required);
-  // What is here in part lost the rest to damage. At most two rounds: pages of long chunk lists, then chunks.
+  // A blob is partially present because of damage. At most two rounds: pages of long chunk lists, then chunks.
   for (;;) {
     std::vector<ObjectRef> absent;
     for (const FileRef& file : files) {
@@ -181,7 +181,7 @@ void receive_trees(Transfer& transfer, const std::vector<Digest>& manifests) {
   const auto name_shards = [&](const std::vector<store::ShardRef>& named) {
     for (const store::ShardRef& shard : named) shards.emplace_back(ObjectKind::kShard, shard.id);
   };
-  // A root is here behind its shards: a fetch that is killed leaves no tree without branches.
+  // A root is stored after its shards, so that a killed fetch leaves no tree without branches.
   const auto bring_shards = [&](const std::vector<Bytes>& arrived) {
     for (const Bytes& root : arrived) {
       const std::vector<store::ShardRef> named = store::decode_root(root);
@@ -189,7 +189,7 @@ void receive_trees(Transfer& transfer, const std::vector<Digest>& manifests) {
       name_shards(named);
     }
     receive_absent(transfer, std::exchange(shards, {}));
-    // What its root says of a shard, and shards of each other, is read before anybody can read the tree.
+    // Reads each tree before anybody else can: this checks its shards against the root and against each other.
     for (const Bytes& root : arrived) (void)transfer.store.entries_of(Digest::of(root), store::decode_root(root));
   };
   in_batches(transfer, roots, kRootsAtOnce, [&](const std::vector<ObjectRef>& batch) {

@@ -1,4 +1,4 @@
-// Objects of the store on their way to and from a remote (key_sync.h opens those). Used by what syncs.
+// Moves objects between the store and a remote (opened by key_sync.h). Used by the rest of sync.
 #pragma once
 
 #include <functional>
@@ -18,26 +18,25 @@ struct Transfer {
   store::Remote& remote;
   Progress& progress;
   SyncResult& result;
-  // What is asked before a tree that arrived is stored: throws where it is not what operations say (claims.h).
+  // Called before an arriving tree is stored; throws if it contradicts what operations claim (claims.h).
   std::function<void(const store::ManifestSummary&)> check_tree = {};
 };
 
-// Sends those of `objects` that the remote lacks; doubles are fine.
+// Sends those of `objects` that the remote lacks. Duplicates are allowed.
 void send_missing(Transfer& transfer, std::vector<store::ObjectRef> objects);
 
-// Brings the whole trees of `manifests` here: roots, shards, chunk lists, chunks, each level in one exchange. Checks
-// every object that is here already, since an interrupted fetch leaves trees without all of their leaves. kNotFound
-// where the remote lacks one.
+// Fetches the whole trees of `manifests`: roots, shards, chunk lists, chunks, with one exchange per level. Also checks
+// below objects that are present, because an interrupted fetch leaves incomplete trees. Throws kNotFound if the remote
+// lacks an object.
 void receive_manifests(Transfer& transfer, const std::vector<Digest>& manifests);
-// The same without their files: what names files and sizes, and none of the content.
+// The same without contents: only what names files and sizes.
 void receive_trees(Transfer& transfer, const std::vector<Digest>& manifests);
-// Those of `objects` that are not here. kNotFound where the remote lacks one.
+// Fetches those of `objects` that are not here. Throws kNotFound if the remote lacks one.
 void receive_objects(Transfer& transfer, std::vector<store::ObjectRef> objects);
-// Files with the chunks that they are made of. kCorrupt for one that has another size than is said of it; those that
-// the remote does not have either are kNotFound, or skipped where not `required`.
+// Fetches files with their chunks. Throws kCorrupt if a file has another size than declared. A file that the remote
+// lacks is kNotFound, or is skipped unless `required`.
 void receive_files(Transfer& transfer, const std::vector<store::FileRef>& files, bool required);
-// The same of blobs whose size nobody says. Those that the remote does not have either are kNotFound, or skipped where
-// not `required`.
+// The same for blobs of unknown size. A blob that the remote lacks is kNotFound, or is skipped unless `required`.
 void receive_blobs(Transfer& transfer, const std::vector<Digest>& blobs, bool required);
 
 }  // namespace mlx::registry

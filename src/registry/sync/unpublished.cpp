@@ -1,4 +1,4 @@
-// What a remote has is found by places in the fixed order, a bit each; what it lacks is put on disk.
+// What a remote has is a bit for each place in the fixed order; what it lacks is staged on disk.
 #include "registry/sync/unpublished.h"
 
 #include <algorithm>

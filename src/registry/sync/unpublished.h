@@ -1,4 +1,4 @@
-// What of this clone's history a remote does not have, and whether others would take it: asked before a push changes
+// The part of this clone's history that a remote lacks, and whether others would accept it. Asked before a push changes
 // anything there.
 #pragma once
 
@@ -14,23 +14,25 @@ namespace mlx::registry {
 
 bool knows_all(Repository& repository, const std::vector<Digest>& heads);
 
-// This clone's heads, and what they reach and none of `remote_heads` does; those that are not recorded are passed over.
+// This clone's heads, and the operations that they reach and none of `remote_heads` does. Heads that are not recorded
+// here are ignored.
 struct Beyond {
   std::vector<Digest> heads;
-  OperationStage operations;  // settled, in the order that they have in the whole history
+  OperationStage operations;  // settled, in the order of the whole history
 };
-// Afterwards the store sees what they name, also where another process has made it since the store was opened.
+// Afterwards the store sees the objects that they name, even if another process stored them after the store was opened.
 Beyond beyond(Repository& repository, const std::vector<Digest>& remote_heads);
 
-// Operations of this clone that these heads of the remote reach and it does not hold: it has lost them, and nobody can
-// clone it. The `newest` are asked about, and where one of them is lost all are.
+// Operations of this clone that these heads of the remote reach but the remote has lost; nobody can clone it. Checks
+// the `newest` first, and all of them if one of those is lost.
 std::vector<Digest> lost_operations(Repository& repository, store::Remote& remote, const std::vector<Digest>& heads,
                                     std::size_t newest = std::numeric_limits<std::size_t>::max());
 
-// Called with the heads that a remote has and this clone knows, before the first byte of it is changed. What it throws
-// leaves the remote as it was.
+// Called with the heads that the remote has and this clone knows, before anything on the remote changes. If it throws,
+// the remote is unchanged.
 using BeforeSending = std::function<void(const std::vector<Digest>& heads)>;
-// kRefused where [people] does not vouch for what such a remote lacks (trust.h). Empty where nobody is declared.
+// Returns a check that throws kRefused if [people] does not vouch for what such a remote lacks (trust.h). Empty if
+// nobody is declared.
 BeforeSending judge_before_sending(Repository& repository);
 
 }  // namespace mlx::registry

@@ -1,4 +1,5 @@
-// Two walks over what arrives: from what leads to a known operation upwards, and from there down to all that it joins.
+// Two walks over the arriving operations: upwards from those with a known parent, then down to everything that they
+// join.
 #include "registry/sync/unrelated.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 constexpr const char* kJoinKind = "history.join";
 constexpr std::size_t kNamedSigners = 3;
 
-// How many of them somebody signed.
+// The number of operations that each key signed.
 using BySigner = std::map<Digest, std::uint64_t>;
 
 // "3 of SHA256:… and 1 of nobody's key"
@@ -33,7 +34,7 @@ std::string listed(const BySigner& counts) {
   return list;
 }
 
-// By place: whether something joins it to what is recorded.
+// By place: true if something joins it to the recorded history.
 std::vector<bool> related_in(OperationStage& arriving) {
   std::vector<bool> related(arriving.size() + 1, false);  // by place
   std::uint64_t place = 0;
@@ -53,7 +54,7 @@ std::vector<bool> related_in(OperationStage& arriving) {
   return related;
 }
 
-// Of those with nothing in common with what is recorded.
+// Counts the operations that have nothing in common with the recorded history.
 BySigner unrelated_to(Repository& repository, OperationStage& arriving) {
   if (arriving.empty() || repository.heads().empty()) return {};
   const std::vector<bool> related = related_in(arriving);
@@ -65,7 +66,7 @@ BySigner unrelated_to(Repository& repository, OperationStage& arriving) {
   return counts;
 }
 
-// The parts of a graph that no way leads between, by places in the fixed order.
+// The connected components of a graph, by places in the fixed order.
 class Parts {
  public:
   void add(std::int64_t place) {

@@ -1,6 +1,6 @@
-// Histories that have nothing in common. A signature says who made an operation and not for which project, so that what
-// somebody signed in another one could be put beside this one's: operations that lead to none that is known here are
-// taken where somebody who counts has joined the two, or where the user says so.
+// Unrelated histories. A signature tells who made an operation, but not for which project, so operations signed for
+// another project could be slipped into this one. Operations that descend from none that is known here are accepted
+// only if a trusted person has joined the two histories, or if the user asks for it.
 #pragma once
 
 #include "registry/operations/operation_stage.h"
@@ -9,19 +9,19 @@
 
 namespace mlx::registry {
 
-// Whether each of these settled operations, whose parents are recorded or stand among them, belongs to a history that
-// one of them joins to what is recorded.
+// True if each of these settled operations belongs to a history that one of them joins to the recorded one. Their
+// parents are recorded or among them.
 bool all_joined(OperationStage& arriving);
 
-// kRefused, with how many and whose, where some of these settled operations belong to histories that no one of them
-// joins to what is recorded. Their parents are recorded here or stand among them. A clone without operations has
-// nothing to be joined to.
+// Throws kRefused, with how many and whose, if some of these settled operations belong to a history that none of them
+// joins to the recorded one. Their parents are recorded here or among them. A clone without operations accepts any
+// history.
 void require_related(Repository& repository, const RemoteConfig& remote, OperationStage& arriving);
 
-// kRefused where there are any and this clone's person may not record that they belong here.
+// Throws kRefused if there are unrelated histories and this clone's person may not record that they belong here.
 void require_may_join(Repository& repository, OperationStage& arriving);
 
-// Where what is recorded here falls into parts that have nothing in common: records that they belong to one project.
+// If the recorded history has parts with nothing in common, records that they belong to one project.
 void join_histories(Repository& repository);
 
 }  // namespace mlx::registry

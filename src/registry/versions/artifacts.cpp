@@ -1,4 +1,4 @@
-// Versions and what is tied to them: listings from the projected tables, changes as operations.
+// Versions and their labels and attachments: listed from the projected tables, changed by operations.
 #include "registry/versions/artifacts.h"
 
 #include <algorithm>
@@ -68,7 +68,7 @@ void require_label(const std::string& label, const char* what) {
   }
 }
 
-// Those that a reference means something else by; what an older mlx gave keeps its meaning.
+// Refuses labels that mean something else in a reference; a label that an older mlx gave keeps its meaning.
 void require_new_label(const std::string& label, const char* what) {
   require_label(label, what);
   if (label == "previous")
@@ -82,7 +82,7 @@ void require_committed(Repository& repository, const Version& version) {
               "run `mlx commit -m MESSAGE` first");
 }
 
-// In use as the other sort of name: then NAME@LABEL would mean two things.
+// Refuses a label that is in use as the other sort of name: NAME@LABEL would mean two things.
 void refuse_other_use(store::Database& db, const char* table, const char* column, const std::string& artifact,
                       const std::string& label) {
   store::Statement select = db.prepare(fmt::format("SELECT 1 FROM {} WHERE artifact = ? AND {} = ?", table, column));
@@ -118,8 +118,8 @@ void require_kind(store::Database& db, const NewVersion& version) {
   }
 }
 
-// The largest number that an operation which was taken back gave to the artifact, where it may have left this clone: a
-// number never silently means something else to someone who saw it.
+// The largest number that an undone operation gave to the artifact, if it may have left this clone: a number never
+// silently changes its meaning for somebody who saw it.
 std::int64_t retired_number(Repository& repository, const std::string& artifact) {
   std::int64_t largest = 0;
   store::Statement select =
@@ -270,7 +270,7 @@ void create_tag(Repository& repository, const std::string& tag, const Version& o
       if (select.digest(0) == on.digest) return false;
       throw Error(ErrorKind::kConflict,
                   fmt::format("{}@{}: the tag is on {} already", on.artifact, tag, select.digest(0).brief()),
-                  fmt::format("tags never move: choose another name, or an alias; `mlx tag -d {}` takes it off",
+                  fmt::format("tags never move: choose another name, or an alias; `mlx tag -d {}` deletes it",
                               shell_quoted(tag)));
     }
     body["tag"] = tag;

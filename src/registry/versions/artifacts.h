@@ -1,4 +1,4 @@
-// Artifacts, versions, aliases, tags, attachments: who is called what.
+// Artifacts, versions, aliases, tags and attachments.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,26 @@ const char* kind_name(ArtifactKind kind);  // "dataset", "model"
 struct Version {
   std::string artifact;  // "data/fashion", "clf"
   ArtifactKind kind = ArtifactKind::kDataset;
-  int number = 0;  // the N of vN; 0 where the digest stands in a pointer but was never committed
-  Digest digest;   // of its manifest
+  int number = 0;  // the N of vN; 0 if a pointer names the digest but it was never committed
+  Digest digest;   // of the manifest
   std::uint64_t files = 0, bytes = 0;
   std::string message;
-  std::string run;               // id of the run that made it, "" for none
-  std::optional<Digest> parent;  // version it was derived from (quantize: the f32 model; add: the version before)
+  std::string run;               // the id of the run that made it, or ""
+  std::optional<Digest> parent;  // the version it was derived from (quantize: the f32 model; add: the previous version)
   std::string actor;
   std::int64_t time = 0;
-  Digest operation;  // that made it; zero where it was never committed
+  Digest operation;  // that made the version; zero if it was never committed
   std::vector<std::string> aliases, tags;
   std::string name() const;  // "clf@v2"
 };
 
-std::vector<Version> versions(Repository& repository,
-                              const std::string& artifact = {});  // oldest first; all artifacts where empty
-// The same of all artifacts, one at a time, without aliases and tags.
+// Oldest first; of all artifacts if `artifact` is empty.
+std::vector<Version> versions(Repository& repository, const std::string& artifact = {});
+// Visits the versions of all artifacts, one at a time, without aliases and tags.
 void visit_versions(Repository& repository, const std::function<void(const Version&)>& visit);
 std::optional<Version> version_of(Repository& repository, const std::string& artifact, const Digest& digest);
-// Who made the version: the first that this clone took in, and after it others who did not know of one before them.
+// One making of a version. The first in the list is the one that this clone recorded first; the others were made by
+// people who knew of none before them.
 struct Making {
   std::string actor, message;
   std::int64_t time = 0;
@@ -52,38 +53,38 @@ struct NewVersion {
   std::string message, run;
   std::optional<Digest> parent;
 };
-// The next free number; where the artifact already has this digest, that version, unchanged (`made` false).
+// Commits under the next free number. If the artifact has this digest already, returns that version (`made` false).
 struct Created {
   Version version;
   bool made = false;
 };
 Created create_version(Repository& repository, const NewVersion& version);
 
-// What an alias means: nothing where it is new, several versions where it was moved on both sides.
+// The versions that an alias means: none if it is new, several if it was moved on both sides of a merge.
 std::vector<Version> named_by_alias(Repository& repository, const std::string& artifact, const std::string& alias);
-// Nothing is recorded where it means this version and no other. `message`: why.
+// Records nothing if the alias already means this version and no other. `message`: why.
 void move_alias(Repository& repository, const std::string& alias, const Version& to, const std::string& message = {});
 void create_tag(Repository& repository, const std::string& tag,
-                const Version& on);  // kConflict where it stands elsewhere
-// The only way in which a tag goes. False where it does not stand on this version.
+                const Version& on);  // kConflict if the tag is on another version
+// The only way to remove a tag. False if it is not on this version.
 bool delete_tag(Repository& repository, const std::string& tag, const Version& from);
 
-// Every move that an alias ever made, oldest first.
+// Every move that the alias ever made, oldest first.
 struct AliasMove {
   std::string artifact, alias;
   Digest digest;
   std::string actor;
   std::int64_t time = 0;
-  std::string message;  // why, "" where nobody said
+  std::string message;  // why; "" if none was given
   Digest operation;
 };
 std::vector<AliasMove> alias_moves(Repository& repository, const std::string& artifact = {});
 
-// What is learned later about a version: a blob with a kind of its own ("evaluation", "report", "calibration",
+// Something learned about a version after it was made: a blob with a kind ("evaluation", "report", "calibration",
 // "signature").
 struct Attachment {
   Digest version, blob;
-  std::string kind, name;  // name: what distinguishes several of a kind, e.g. "data/fashion@<digest>#test"
+  std::string kind, name;  // `name` tells several of one kind apart, e.g. "data/fashion@<digest>#test"
   std::int64_t time = 0;
   std::string actor;
 };

@@ -1,4 +1,4 @@
-// A table of its own beside the stat cache's; one short connection for each call, since a command asks once.
+// A separate table beside the stat cache's, opened briefly for each call, because a command asks only once.
 #include "registry/versions/checkouts.h"
 
 #include "base/error.h"
@@ -10,7 +10,7 @@ namespace {
 
 store::Database open_cache(Repository& repository) {
   store::Database database(join_path(repository.mlx_folder(), "cache.db"), store::Database::Open::kCreate);
-  // What is lost with the power is unknown afterwards, and no more; the file stays whole.
+  // A power loss may lose entries, which then count as unknown; the file stays intact.
   database.run(
       "PRAGMA synchronous = NORMAL; "
       "CREATE TABLE IF NOT EXISTS checkouts (artifact TEXT PRIMARY KEY, digest BLOB NOT NULL) WITHOUT ROWID");

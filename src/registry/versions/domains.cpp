@@ -1,4 +1,4 @@
-// Assignments and erasures, recorded and looked up; their tables are written by operations/kinds/keys.cpp.
+// Records and looks up assignments and erasures; operations/kinds/keys.cpp writes their tables.
 #include "registry/versions/domains.h"
 
 #include <algorithm>
@@ -20,17 +20,17 @@
 namespace mlx::registry {
 namespace {
 
-// An erasure of `main`, which every artifact is in that was not assigned, counts where it was made: others are told,
-// and repeat it or not.
+// An erasure of `main`, the domain of every unassigned artifact, counts only where it was made. Other clones are told,
+// and may repeat it.
 std::string counts(Repository& repository) {
-  std::string own;  // hex digits all of them
+  std::string own;  // only hex digits
   for (const std::string& actor : repository.own_actors()) own += fmt::format("{}'{}'", own.empty() ? "" : ",", actor);
   return fmt::format("(e.domain <> 'main' OR e.actor IN ({}))", own);
 }
 
-constexpr const char* kAll = "1";  // in the place of counts()
+constexpr const char* kAll = "1";  // an alternative to counts(): all erasures count
 
-// The erasures of the operations that made this version.
+// Selects the erasures of the operations that made this version.
 std::string select_erased(const std::string& counting) {
   return fmt::format(
       "SELECT e.domain, e.actor, e.time FROM version_makers m JOIN erased_makers x ON x.operation = m.operation"
@@ -38,7 +38,7 @@ std::string select_erased(const std::string& counting) {
       counting);
 }
 
-// Whether an operation that made this version is not erased.
+// Selects operations that made this version and are not erased.
 std::string select_kept(const std::string& counting) {
   return fmt::format(
       "SELECT 1 FROM version_makers m WHERE m.digest = ?1 AND NOT EXISTS (SELECT 1 FROM erased_makers x"
@@ -69,7 +69,7 @@ std::vector<std::uint32_t> keys_of(const store::KeyFile& file, const std::string
   return ids;
 }
 
-// What the edges lead to from the first node: everything that was made from it.
+// Everything reachable from the first node: everything that was made from it.
 std::set<Digest> descendants(const Lineage& lineage) {
   std::set<int> reached = {0};
   for (std::vector<int> todo = {0}; !todo.empty();) {
@@ -84,7 +84,7 @@ std::set<Digest> descendants(const Lineage& lineage) {
   return digests;
 }
 
-// Everything made from `erased`, as far as lineage reaches, but for themselves.
+// Everything made from `erased`, as far as lineage knows, except `erased` themselves.
 std::vector<Version> made_from(Repository& repository, const std::vector<Version>& erased) {
   std::set<Digest> own, found;
   for (const Version& version : erased) {
@@ -132,7 +132,7 @@ void refuse_erased_versions(Repository& repository) {
   repository.store().refuse(std::move(refused));
 }
 
-// What is in the domain and not erased: versions, and what was added and has no version yet.
+// The content in the domain that is not erased: versions, and added content without a version.
 std::vector<Digest> staying_in(Repository& repository, const std::string& domain) {
   std::vector<Digest> manifests;
   for (const std::string& artifact : artifacts_in(repository, domain)) {
@@ -145,8 +145,8 @@ std::vector<Digest> staying_in(Repository& repository, const std::string& domain
   return manifests;
 }
 
-// Stores again what needs these keys and stays: somebody made it here without knowing of the erasure. False where
-// nobody can unlock the keys now; they stay until somebody does.
+// Stores again content that needs these keys and stays, because somebody made it here without knowing of the erasure.
+// False if nobody can unlock the keys now; they then stay until somebody does.
 bool keep_what_stays(Repository& repository, const std::string& domain, const std::vector<std::uint32_t>& ids) {
   if (!repository.store().encrypted()) return true;
   const std::vector<Digest> staying = staying_in(repository, domain);
@@ -166,7 +166,7 @@ bool keep_what_stays(Repository& repository, const std::string& domain, const st
 
 void erase_keys(Repository& repository) {
   if (!repository.keys().exist()) return;
-  repository.keys().mend();  // a copy from before, which a killed process has left, has what was erased
+  repository.keys().mend();  // an old copy left by a killed process has the erased keys
   std::map<std::string, std::vector<std::uint32_t>> ids;
   for (const store::DataKey& key : repository.keys().file().keys) {
     if (!key.erased() && is_erased_key(repository, key.id, key.domain)) ids[key.domain].push_back(key.id);
@@ -292,7 +292,7 @@ void erase(Repository& repository, const ErasePlan& plan) {
   Json keys = Json::array(), erased = Json::array();
   for (const std::uint32_t id : keys_of(repository.keys().file(), plan.domain)) keys.push_back(id);
   for (const Version& version : plan.versions) erased.push_back(version.digest.text());
-  // The operation first: where this is cut short the key is shredded when the repository is opened next.
+  // Record first: if this is interrupted, the next opening of the repository shreds the key.
   repository.record("key.erase", {{"domain", plan.domain}, {"keys", keys}, {"versions", erased}});
   destroy_erased_keys(repository);
 }

@@ -1,6 +1,6 @@
-// Domains of artifacts (DESIGN 5): which one an artifact belongs to, and what became of those that were erased.
+// The key domains of artifacts (DESIGN 5): which domain an artifact belongs to, and what happened to erased ones.
 //
-// Both are operations: an assignment holds in every clone, and an erasure takes the domain's keys out of every clone
+// Both are operations: an assignment holds in every clone, and an erasure removes the domain's keys from every clone
 // that receives it. The keys themselves are in keys.h.
 #pragma once
 
@@ -13,46 +13,47 @@
 
 namespace mlx::registry {
 
-std::string domain_of(Repository& repository, const std::string& artifact);  // "main" where none was assigned
-// The domain of the versions that are `manifest`; "main" where there are none (checkpoints, what is not committed).
+std::string domain_of(Repository& repository, const std::string& artifact);  // "main" if none was assigned
+// The domain of the versions with this manifest; "main" if there are none (checkpoints, uncommitted content).
 std::string domain_of_version(Repository& repository, const Digest& manifest);
 std::vector<std::string> artifacts_in(Repository& repository, const std::string& domain);  // sorted
-// kConflict where the artifact has content under another domain already: it would have to be stored again. False where
-// it belongs there already.
+// Throws kConflict if the artifact has content under another domain, which would have to be stored again. False if it
+// belongs to the domain already.
 bool assign_domain(Repository& repository, const std::string& artifact, const std::string& domain);
 
 struct Erasure {
   std::string domain, actor;
   std::int64_t time = 0;  // unix microseconds
 };
-// Where every operation that made this version was erased: an erasure that stands behind it in the graph names it. One
-// of the domain `main` counts where its actor is this clone's.
+// The erasure of a version: set if every operation that made it was erased, by an erasure that comes after it in the
+// graph and names it. An erasure of the domain `main` counts only if this clone's actor made it.
 std::optional<Erasure> erasure_of(Repository& repository, const Digest& manifest);
-// The same, and of what is not here also where somebody else erased `main`: nobody need have it any more.
+// The same for absent content; then an erasure of `main` by somebody else counts as well, because nobody needs to have
+// it.
 std::optional<Erasure> erasure_of_absent(Repository& repository, const Digest& manifest);
 
-// Whether an erasure that counts here took this key of this domain.
+// True if an erasure that counts here destroyed this key of this domain.
 bool is_erased_key(Repository& repository, std::uint32_t id, const std::string& domain);
-// What is stored from now on is the artifact's, under the key of its domain; one that was erased gets a new one.
+// Stores under the key of the artifact's domain from now on. An erased domain gets a new key.
 void store_under_domain_of(Repository& repository, const std::string& artifact);
-// A new key that the domain is written with from now on. kRefused where nobody can unlock the keys.
+// Makes a new key, and encrypts the domain with it from now on. Throws kRefused if nobody can unlock the keys.
 void renew_domain(Repository& repository, const std::string& domain);
-// The same for each domain that was erased and is used again.
+// The same for each erased domain that is in use again.
 void renew_used_domains(Repository& repository);
 
 struct ErasePlan {
   std::string domain;
-  std::vector<Version> versions;  // that can not be read afterwards
+  std::vector<Version> versions;  // unreadable afterwards
   std::vector<Version> made;      // models and datasets outside of the domain that were made from these
-  bool keys = false;              // whether the domain has a key still
+  bool keys = false;              // the domain still has a key
 };
-// `what` is a domain, or an artifact that is alone in its domain (kRefused where others are in it). kNotFound, and
-// kRefused where nothing is encrypted, or for the history.
+// `what` is a domain, or an artifact that is alone in its domain (kRefused if it is not). Throws kNotFound; kRefused if
+// nothing is encrypted, or for the history domain.
 ErasePlan plan_erasure(Repository& repository, const std::string& what);
 void erase(Repository& repository, const ErasePlan& plan);
 
-// Takes out of this clone's keys what operations have erased, and has the store refuse the versions. Cheap where there
-// was no erasure; called whenever operations came.
+// Removes erased keys from this clone's key file, and makes the store refuse the erased versions. Cheap if nothing was
+// erased; called whenever operations arrive.
 void destroy_erased_keys(Repository& repository);
 
 }  // namespace mlx::registry

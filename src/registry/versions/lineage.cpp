@@ -1,4 +1,4 @@
-// What made a version and what was made from it: all ancestors and all descendants, through runs and through parents.
+// All ancestors and all descendants of a version, through runs and through parents.
 #include "registry/versions/lineage.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@ NodeKind kind_of_artifact(ArtifactKind kind) {
   return kind == ArtifactKind::kModel ? NodeKind::kModel : NodeKind::kDataset;
 }
 
-// A run's input or output by the role that it has there.
+// The kind of a run's input or output, from its role.
 NodeKind kind_of_role(std::string_view role) {
-  if (role == "checkpoint") return NodeKind::kCheckpoint;  // what another run goes on from
+  if (role == "checkpoint") return NodeKind::kCheckpoint;  // another run continues from it
   return role == "model" || role == "init" ? NodeKind::kModel : NodeKind::kDataset;
 }
 
@@ -40,7 +40,7 @@ class Walk {
       lineage_.edges.emplace_back(from, to);
   }
 
-  // Each step of either direction is pushed on a list, so that long chains need no deep stack.
+  // Both directions use an explicit stack, so that long chains need no deep recursion.
   void ancestors(const Digest& of) {
     for (std::vector<Digest> todo = {of}; !todo.empty();) {
       const Digest digest = todo.back();
@@ -59,7 +59,7 @@ class Walk {
           todo.push_back(input);
         }
       }
-      if (made_by_run) continue;  // a run's inputs hold the parent already
+      if (made_by_run) continue;  // the run's inputs include the parent
       for (const Digest& parent :
            digests("SELECT DISTINCT parent FROM made_versions WHERE digest = ? AND parent IS NOT NULL ORDER BY parent",
                    digest)) {
@@ -110,7 +110,7 @@ class Walk {
             .run = {}};
   }
 
-  // What has no version: of data that is not here any more, or of a checkpoint.
+  // Describes content without a version: data that is not here any more, or a checkpoint.
   LineageNode describe_unnamed(const Digest& digest, NodeKind kind) {
     store::Statement select = db_.prepare("SELECT run, step FROM checkpoints WHERE manifest = ? ORDER BY run LIMIT 1");
     if (!select.bind(digest).step())
@@ -136,7 +136,7 @@ class Walk {
     return found;
   }
 
-  // The run's checkpoints that other runs went on from.
+  // The run's checkpoints that other runs continued from.
   std::vector<Digest> used_checkpoints(const std::string& id) {
     std::vector<Digest> found;
     store::Statement select = db_.prepare(
@@ -174,8 +174,7 @@ Lineage lineage(Repository& repository, const Version& version) {
   walk.ancestors(version.digest);
   walk.descendants(version.digest);
   Lineage found = walk.take();
-  found.nodes.front().label =
-      version.name();  // a digest may belong to several artifacts: show the one that was asked for
+  found.nodes.front().label = version.name();  // a digest may belong to several artifacts: show the one asked for
   found.nodes.front().kind = kind_of_artifact(version.kind);
   return found;
 }

@@ -1,4 +1,4 @@
-// What made a version, and what was made from it.
+// What a version was made from, and what was made from it.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ struct LineageNode {
   std::string label;  // "clf@v2", "run:3f…", "data/fashion@v1", "step 12 of run:3f…"
   NodeKind kind = NodeKind::kDataset;
   Digest digest;          // of a version or a checkpoint; zero for a run
-  std::string run;        // of a run; of a checkpoint, one that has it, "" where none has it any more
-  std::int64_t step = 0;  // of such a checkpoint
+  std::string run;        // of a run; for a checkpoint a run that has it, "" if none has it any more
+  std::int64_t step = 0;  // of the checkpoint
 };
 struct Lineage {
-  std::vector<LineageNode> nodes;          // nodes[0] is what was asked for
+  std::vector<LineageNode> nodes;          // nodes[0] is the one asked for
   std::vector<std::pair<int, int>> edges;  // from → to: `to` was made from `from`
 };
 Lineage lineage(Repository& repository, const Version& version);

@@ -1,4 +1,4 @@
-// The text of pointer files, strict in and out. The format is mlx-format-pointer(5).
+// Strict encoding and decoding of pointer files. The format is mlx-format-pointer(5).
 #include "registry/versions/pointer_text.h"
 
 #include <array>
@@ -27,7 +27,7 @@ std::string escape(std::string_view value) {
   return out;
 }
 
-// nullopt where a '%' is not followed by two hex digits.
+// nullopt if a '%' is not followed by two hex digits.
 std::optional<std::string> unescape(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -94,7 +94,7 @@ std::uint64_t number_of(const std::string& value, std::size_t line, const std::s
 
 bool looks_like_pointer(std::string_view text, std::string_view relative) {
   constexpr std::string_view kFirst = "artifact ", kModels = "models/", kSuffix = ".mlx";
-  if (text.empty()) return false;  // damaged, where a pointer has its place: who asks knows that
+  if (text.empty()) return false;  // the caller knows whether a pointer is expected there
   if (text.size() <= kFirst.size() && kFirst.starts_with(text)) return true;
   if (text.starts_with("<<<<<<<") || text.starts_with("#mlx-pointer")) return true;
   if (!text.starts_with(kFirst)) return false;

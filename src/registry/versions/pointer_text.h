@@ -1,5 +1,5 @@
-// The text of a pointer file (mlx-format-pointer(5)): one `key value` a line, sorted. Used by pointers.cpp and by what
-// merges pointers.
+// The text of a pointer file (mlx-format-pointer(5)): one `key value` per line, sorted. Used by pointers.cpp and
+// pointer_merge.cpp.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ struct Pointer {
 };
 
 std::string encode_pointer(const Pointer& pointer);
-// kCorrupt with file and line; kConflict where it holds the marks of an unfinished merge.
+// Throws kCorrupt with file and line; kConflict if the file holds the marks of an unfinished merge.
 Pointer decode_pointer(std::string_view text, const std::string& file);
-// Other programs have files called *.mlx, too (MATLAB's live scripts), and datasets hold them. A pointer names the
-// place where it stands (`relative` to the root) in its first line or has a digest in its second, whatever else became
-// of it; one that was cut off to nothing, or to zeros, is a damaged one.
+// Other programs use *.mlx as well (MATLAB's live scripts), and datasets hold such files. A pointer names its own place
+// (`relative` to the root) in its first line, or has a digest in its second, whatever else happened to it. An empty
+// file, or one of zeros, is a damaged pointer.
 bool looks_like_pointer(std::string_view text, std::string_view relative);
 
 }  // namespace mlx::registry

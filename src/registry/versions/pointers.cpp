@@ -1,4 +1,4 @@
-// Pointer files in the worktree: where they stand, reading, writing and finding them. Their text is pointer_text.cpp's.
+// Pointer files in the worktree: their places, reading, writing and finding them. pointer_text.cpp handles their text.
 #include "registry/versions/pointers.h"
 
 #include <fcntl.h>
@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t kMaxPointerText = 64 << 10;
 constexpr std::string_view kPointerSuffix = ".mlx";
 
-// nullopt where no regular file stands, or none any more: others work in the worktree too. Of a file that is too large
-// to be a pointer, the beginning.
+// nullopt if there is no regular file, or none any more: others change the worktree too. If a file is too large for a
+// pointer, returns its beginning.
 std::optional<std::string> read_beginning(const std::string& path) try {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
@@ -37,7 +37,7 @@ bool is_pointer_name(const std::string& name) {
   return name.size() > kPointerSuffix.size() && name.ends_with(kPointerSuffix);
 }
 
-// Does an artifact of this repository have its pointer there?
+// True if an artifact of this repository has its pointer there.
 bool is_known_place(Repository& repository, const std::string& relative) {
   const std::vector<std::string> names = artifact_names(repository);
   return std::ranges::any_of(names, [&](const std::string& name) {
@@ -46,17 +46,17 @@ bool is_known_place(Repository& repository, const std::string& relative) {
   });
 }
 
-// What a power cut leaves of a file, at the place of the pointer of a folder: of data that is there.
+// True for what a power loss leaves of a pointer file, if the data of that pointer exists.
 bool is_torn_off(Repository& repository, const std::string& text, const std::string& relative) {
   const bool blank = text.empty() || text.front() == '\0';
   return blank && is_folder(join_path(repository.root(), relative.substr(0, relative.size() - kPointerSuffix.size())));
 }
 
-// The text of a pointer, whole or damaged; nullopt for what is none.
+// The text of a pointer, whole or damaged; nullopt for another file.
 std::optional<std::string> pointer_text(Repository& repository, const std::string& relative, bool tolerant) {
   std::optional<std::string> text = read_beginning(join_path(repository.root(), relative));
   if (!text || looks_like_pointer(*text, relative)) return text;
-  // A tolerant reader has no use for one that is damaged.
+  // A tolerant reader ignores damaged pointers.
   if (!tolerant && (is_torn_off(repository, *text, relative) || is_known_place(repository, relative))) return text;
   return std::nullopt;
 }
@@ -77,7 +77,7 @@ Pointer decode_in_place(const std::string& text, const std::string& relative) {
   return pointer;
 }
 
-// What a reader does about pointers that cannot be read: it stops at the first, names them all, or has no use for them.
+// How to treat unreadable pointers: throw at the first, list them all, or skip them.
 struct Reading {
   bool skip = false;
   std::vector<BrokenPointer>* broken = nullptr;
@@ -89,10 +89,10 @@ void collect(Repository& repository, const std::string& relative, const Reading&
   try {
     entries = list_entries(folder);
   } catch (const Error& error) {
-    if (error.kind != ErrorKind::kNotFound || relative.empty()) throw;  // gone since it was seen
+    if (error.kind != ErrorKind::kNotFound || relative.empty()) throw;  // removed since it was listed
     return;
   }
-  // A repository inside this one keeps its own pointers.
+  // A nested mlx repository keeps its own pointers.
   if (!relative.empty() && std::ranges::binary_search(entries, ".mlx", {}, &FolderEntry::name)) return;
   const auto inside = [&](const std::string& name) { return relative.empty() ? name : relative + "/" + name; };
   std::map<std::string, std::string> pointers;  // name → text
@@ -101,7 +101,7 @@ void collect(Repository& repository, const std::string& relative, const Reading&
     if (auto text = pointer_text(repository, inside(name), reading.skip)) pointers.emplace(name, std::move(*text));
   }
   for (const auto& [name, is_folder] : entries) {
-    if (pointers.contains(name + std::string(kPointerSuffix))) continue;  // data
+    if (pointers.contains(name + std::string(kPointerSuffix))) continue;  // a dataset's data
     if (is_folder && !is_private_name(name)) collect(repository, inside(name), reading, found);
     const auto pointer = pointers.find(name);
     if (pointer == pointers.end()) continue;
@@ -121,7 +121,7 @@ std::string ignore_file_of(const std::string& path) {
   return path.substr(0, slash == std::string::npos ? 0 : slash + 1) + ".gitignore";
 }
 
-// As a .gitignore wants it: what git would read as a pattern is escaped.
+// Escapes what git would read as a pattern in a .gitignore.
 std::string ignore_line(const std::string& name) {
   std::string line = "/";
   for (const char c : name) {
@@ -144,7 +144,7 @@ std::optional<Pointer> read_pointer(Repository& repository, const std::string& a
     const std::optional<std::string> text = pointer_text(repository, relative, false);
     if (!text) continue;
     const Pointer pointer = decode_in_place(*text, relative);
-    if (pointer.artifact == artifact) return pointer;  // models/clf.mlx is no pointer of a dataset "models/clf"
+    if (pointer.artifact == artifact) return pointer;  // models/clf.mlx is not the pointer of a dataset "models/clf"
   }
   return std::nullopt;
 }

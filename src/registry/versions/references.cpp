@@ -1,5 +1,5 @@
-// The one grammar of references: NAME, NAME@SEL, each with an optional :path. What each selector means stands in
-// resolve_selector.
+// The grammar of references: NAME, NAME@SEL, each with an optional :path. resolve_selector() defines what each selector
+// means.
 #include "registry/versions/references.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::string_view kSha = "sha256:";
 
-// nullopt where the digits do not fit: then it names nothing.
+// nullopt if the number overflows: it names nothing then.
 std::optional<std::int64_t> number_in(std::string_view digits) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -35,7 +35,7 @@ std::string label_of(const Version& version) {
   return fmt::format("{} ({})", version.name(), version.digest.brief());
 }
 
-// One version, or kConflict naming all that `selector` means, and where that is known who says so.
+// The one version found; kConflict, naming all of them and (if known) who set each, if there are several.
 Version only_one(const std::vector<Version>& found, const std::string& artifact, const std::string& selector,
                  const std::string& hint, const std::map<Digest, std::string>& sayers = {}) {
   if (found.size() == 1) return found.front();
@@ -98,17 +98,15 @@ std::optional<Version> by_label(Repository& repository, const std::string& artif
   }
   const std::vector<Version> found = with_digests(repository, artifact, digests);
   if (found.empty()) return std::nullopt;
-  return only_one(
-      found, artifact, label,
-      fmt::format(
-          "two clones gave it to different versions: settle it with `mlx promote {}@vN {}`, a tag with `mlx tag "
-          "-d {} {}@vN`",
-          shell_quoted(artifact), shell_quoted(label), shell_quoted(label), shell_quoted(artifact)),
-      sayers);
+  return only_one(found, artifact, label,
+                  fmt::format("two clones gave it to different versions: resolve an alias with `mlx promote {}@vN {}`, "
+                              "a tag with `mlx tag -d {} {}@vN`",
+                              shell_quoted(artifact), shell_quoted(label), shell_quoted(label), shell_quoted(artifact)),
+                  sayers);
 }
 
-// The versions that an alias named, one after the other as its moves stand in the order of operations; where it was
-// moved to what it named already, once. The last is what it names now.
+// The versions that an alias named, in the order of its moves; a move to the version that it already named is skipped.
+// The last one is its present target.
 std::vector<Digest> versions_named(const std::vector<AliasMove>& moves, const std::string& alias) {
   std::vector<Digest> named;
   for (const AliasMove& move : moves) {
@@ -119,14 +117,14 @@ std::vector<Digest> versions_named(const std::vector<AliasMove>& moves, const st
 
 std::optional<Version> by_alias_steps(Repository& repository, const std::string& artifact, const std::string& alias,
                                       std::int64_t steps) {
-  if (!by_label(repository, artifact, alias)) return std::nullopt;  // kConflict where nobody knows what it means
+  if (!by_label(repository, artifact, alias)) return std::nullopt;  // throws kConflict if its meaning is ambiguous
   const std::vector<Digest> named = versions_named(alias_moves(repository, artifact), alias);
   if (steps < 0 || static_cast<std::uint64_t>(steps) >= named.size()) return std::nullopt;
   return version_of(repository, artifact, named[named.size() - 1 - static_cast<std::size_t>(steps)]);
 }
 
-// What the alias of this artifact named before, where it was ever moved from one version to another; with several such
-// aliases they must agree.
+// The previous target of the artifact's alias, if the alias ever moved from one version to another. Several such
+// aliases must agree.
 std::optional<Version> by_previous(Repository& repository, const std::string& artifact) {
   const std::vector<AliasMove> moves = alias_moves(repository, artifact);
   std::map<std::string, Version> before;  // by alias
@@ -179,7 +177,7 @@ bool is_run(const std::string& reference) {
   return reference.starts_with("run:");
 }
 
-// What the worktree's pointer names, which need not be committed.
+// The version that the worktree's pointer names; it need not be committed.
 std::optional<Version> by_pointer(Repository& repository, const std::string& artifact) {
   const std::optional<Pointer> pointer = read_pointer(repository, artifact);
   if (!pointer) return std::nullopt;

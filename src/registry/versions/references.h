@@ -1,4 +1,4 @@
-// The one grammar of references to versions, and what a reference means here.
+// The grammar of references to versions, and their resolution.
 #pragma once
 
 #include <optional>
@@ -13,9 +13,9 @@ struct Reference {
   std::string name, selector, path;
 };
 Reference parse_reference(const std::string& text);  // kUsage
-// An alias or tag that means different versions in clones that were merged is kConflict and names them.
-// A bare NAME means what the worktree's pointer names, and `latest` where there is none. run:ID means the version that
-// the run made. kNotFound with a did-you-mean.
+// Resolves a reference. A bare NAME means what the worktree's pointer names, or `latest` without a pointer. run:ID
+// means the version that the run made. Throws kNotFound with a did-you-mean; kConflict, with names, for an alias or tag
+// that means different versions in merged clones.
 Version resolve(Repository& repository, const std::string& reference);
 std::optional<Version> try_resolve(Repository& repository, const std::string& reference);
 

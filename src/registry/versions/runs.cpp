@@ -1,5 +1,5 @@
-// Runs as operations and rows. Metrics of a run that goes on are written straight to their rows (they stand in no
-// operation yet); end_run seals them into a blob that the operation names.
+// Runs as operations and rows. Metrics of a running run are written straight to their rows, and no operation holds them
+// yet. end_run() seals them into a blob that the operation names.
 #include "registry/versions/runs.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ Run read_run(const store::Statement& row) {
   return run;
 }
 
-// What stands in no row, since nobody was there to write it.
+// "killed" is in no row, because nobody was there to write it.
 RunStatus status_now(Repository& repository, const Run& run) {
   return run.status == RunStatus::kRunning && repository.live_runs().killed(run.id) ? RunStatus::kKilled : run.status;
 }
@@ -82,7 +82,7 @@ Json version_list(const std::vector<RunOutput>& versions) {
   return list;
 }
 
-// Stores the series and returns its digest; null where nothing was measured.
+// Stores the series and returns its digest; null if it is empty.
 Json seal(Repository& repository, const std::vector<MetricPoint>& points) {
   if (points.empty()) return nullptr;
   repository.store().use_domain(store::kHistoryDomain);
@@ -93,7 +93,7 @@ Json seal(Repository& repository, const std::vector<MetricPoint>& points) {
 }
 
 struct SealedSeries {
-  std::optional<Digest> blob;  // none while the run goes on
+  std::optional<Digest> blob;  // none while the run is running
   std::int64_t points = 0;
 };
 
@@ -103,7 +103,7 @@ SealedSeries sealed_series(store::Database& db, const std::string& run) {
   return {select.digest(0), select.int64(1)};
 }
 
-// Under the write lock, so that no other process ends it meanwhile.
+// Call under the write lock, so that no other process ends the run meanwhile.
 void require_running(store::Database& db, const std::string& run) {
   store::Statement select = db.prepare("SELECT status FROM runs WHERE id = ?");
   if (!select.bind(run).step()) fail(ErrorKind::kNotFound, "no run has the id {}", run);
@@ -228,7 +228,7 @@ Run read_run(Repository& repository, const std::string& id) {
   if (found.empty()) not_found("no run has this id");
   if (found.size() > 1) {
     throw Error(ErrorKind::kConflict,
-                fmt::format("'{}': {} runs begin so: {}, {} …", id, found.size(), found[0].id, found[1].id),
+                fmt::format("'{}': {} runs begin with it: {}, {} …", id, found.size(), found[0].id, found[1].id),
                 "type more digits of the id");
   }
   return std::move(found.front());
@@ -283,7 +283,7 @@ std::optional<Run> find_unfinished_run(Repository& repository, const Digest& key
 std::vector<MetricPoint> metrics(Repository& repository, const std::string& run, const std::string& name) {
   std::vector<MetricPoint> points = select_points(repository.db(), run);
   const SealedSeries sealed = sealed_series(repository.db(), run);
-  // Fetched without its rows: the blob came after the operation.
+  // The rows are missing: the blob was fetched after the operation.
   if (sealed.blob && static_cast<std::int64_t>(points.size()) != sealed.points &&
       repository.store().has_blob(*sealed.blob)) {
     points = decode_series(repository.store().read_blob(*sealed.blob), "metrics of run " + run);

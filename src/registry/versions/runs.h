@@ -1,5 +1,5 @@
-// Runs: what was executed, with what, and what came of it. Metrics arrive live in batches and are sealed into a blob at
-// the end.
+// Runs: what was executed, with which inputs, and its results. Metrics are written in batches while a run goes on, and
+// sealed into a blob when it ends.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct Run {
   std::vector<std::pair<std::string, Digest>> inputs;
   std::vector<RunOutput> outputs;
   std::string params, environment, code;
-  std::string summary;  // canonical JSON of final figures
+  std::string summary;  // canonical JSON of the final metrics
   std::string error;
   std::string actor;
   std::int64_t started = 0, ended = 0;
@@ -56,27 +56,27 @@ struct Checkpoint {
 std::string start_run(Repository& repository, const RunStart& start);  // returns the id
 void log_metrics(Repository& repository, const std::string& run,
                  const std::vector<MetricPoint>& points);  // one transaction
-// Records the checkpoint; forgets all but the last two and the best (their objects are gc's then).
+// Records the checkpoint; forgets all but the last two and the best, whose objects gc may then remove.
 void record_checkpoint(Repository& repository, const Checkpoint& checkpoint);
 std::vector<Checkpoint> checkpoints(Repository& repository, const std::string& run);  // by step
-// Whether the person of this clone started it: what others say of a run has no effect.
+// True if this clone's person started it. Operations of others on the run have no effect.
 bool is_own_run(Repository& repository, const std::string& run);
-// Metrics after `step` are dropped: a resumed run writes them again. kConflict where another process works in it,
-// kRefused where it is somebody else's.
+// Drops the metrics after `step`, because a resumed run writes them again. Throws kConflict if another process works on
+// the run, kRefused if it is somebody else's.
 void resume_run(Repository& repository, const std::string& run, std::int64_t step);
-// Seals the series into a blob; checkpoints of a done run are let go, but for the last where `keep_state` says so.
+// Seals the series into a blob. A done run releases its checkpoints; with `keep_state` it keeps the last one.
 void end_run(Repository& repository, const std::string& run, RunStatus status, const std::vector<RunOutput>& outputs,
              const Json& summary, const std::string& error = {}, bool keep_state = false);
 
 Run read_run(Repository& repository,
              const std::string& id);            // "run:ID" or an unambiguous prefix of at least 4; kNotFound
 std::vector<Run> runs(Repository& repository);  // oldest first
-// The versions among its outputs, by the names that they have here: of one content under several names those that this
-// run made, where there are such.
+// The versions among the run's outputs, by their names in this clone. If one content has several names, prefers those
+// that this run made.
 std::vector<Version> made_by(Repository& repository, const Run& run);
 std::optional<Run> find_done_run(Repository& repository, const Digest& key);
-// The newest run of this person with this key that ended before it was done (interrupted, killed, failed), in which
-// nobody works, and whose last checkpoint is in this store.
+// This person's newest run with this key that ended early (interrupted, killed, failed), that no process works on, and
+// whose last checkpoint is in this store.
 std::optional<Run> find_unfinished_run(Repository& repository, const Digest& key);
 std::vector<MetricPoint> metrics(Repository& repository, const std::string& run, const std::string& name = {});
 

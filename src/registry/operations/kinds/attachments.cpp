@@ -1,4 +1,4 @@
-// Blobs that are tied to a version: evaluations, reports, statistics.
+// Blobs attached to a version: evaluations, reports, statistics.
 #include <fmt/format.h>
 
 #include "registry/operations/application.h"
@@ -7,7 +7,7 @@
 namespace mlx::registry {
 namespace {
 
-// What others attached under the same name is no longer shown, and kept.
+// An attachment replaces another one of the same name, which is kept but no longer shown.
 void apply_attach(const Application& a) {
   const Digest version = a.digest("version");
   const std::string kind = a.string("kind"), name = a.string("name");

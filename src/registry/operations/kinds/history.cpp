@@ -1,11 +1,11 @@
-// Operations about operations: taking one back, joining histories that began apart.
+// Operations about operations: undoing one, joining histories that began separately.
 #include "registry/operations/application.h"
 #include "registry/operations/body.h"
 
 namespace mlx::registry {
 namespace {
 
-// The effect is in undone_operations(); here only that it can be one.
+// undone_operations() implements the effect; here only the body is checked.
 void apply_operation_undo(const Application& a) {
   const Digest target = a.digest("operation");
   store::Statement select = a.db.prepare("SELECT kind, bytes FROM operations WHERE id = ?");
@@ -18,7 +18,7 @@ std::string operation_undo_text(const Body& body) {
   return "took back " + body.brief("operation");
 }
 
-// What it says it says with its parents.
+// Its parents are all that it states.
 void apply_history_join(const Application&) {}
 
 std::string history_join_text(const Body&) {

@@ -1,5 +1,5 @@
-// Domains of keys: which artifact is in which, and which were erased. The keys themselves are taken out of .mlx/keys
-// once the transaction has ended (destroy_erased_keys): what is erased can not be rolled back.
+// Key domains: which artifact is in which, and which were erased. The keys are removed from .mlx/keys after the
+// transaction (destroy_erased_keys), because erasing cannot be rolled back.
 #include <fmt/format.h>
 
 #include "registry/operations/application.h"
@@ -17,8 +17,8 @@ std::string domain(const Application& a) {
   return name;
 }
 
-// What made the named versions, in artifacts of this domain, and stands before the erasure in the graph: a version that
-// somebody made without knowing of it, or makes again afterwards, stays.
+// Erases the makings of the named versions in artifacts of this domain that come before the erasure in the graph. A
+// version that somebody made without knowing of the erasure, or makes again later, stays.
 void erase_makers(const Application& a, const std::string& domain) {
   store::Statement makers = a.db.prepare(
       "SELECT m.operation, m.seq FROM version_makers m LEFT JOIN artifact_domains d ON d.artifact = m.artifact"

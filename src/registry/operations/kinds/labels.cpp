@@ -1,4 +1,4 @@
-// Aliases, which move, and tags, which do not.
+// Aliases, which can move, and tags, which cannot.
 #include <fmt/format.h>
 
 #include "registry/operations/application.h"
@@ -36,7 +36,7 @@ void apply_alias_move(const Application& a) {
       .run();
 }
 
-// The first one in the graph stands. Of two that did not know of each other neither has the better right.
+// The first one in the graph holds. Of two concurrent ones neither takes precedence.
 void apply_tag_create(const Application& a) {
   const std::string artifact = a.string("artifact"), tag = a.string("tag");
   const Digest digest = a.digest("digest");
@@ -53,7 +53,7 @@ void apply_tag_create(const Application& a) {
       .run();
 }
 
-// What its maker could not know of stays: of two clones, one that tags and one that untags, the first wins.
+// Removes only tags that its maker knew of: if one clone tags while another removes a tag, the first one wins.
 void apply_tag_delete(const Application& a) {
   const std::string artifact = a.string("artifact"), tag = a.string("tag");
   const Digest digest = a.digest("digest");

@@ -1,4 +1,4 @@
-// Who the actors are. Their names stand in blobs (keys/person.h), which go when they are forgotten.
+// The actors' names. They are stored in blobs (keys/person.h), which are deleted when the names are forgotten.
 #include <fmt/format.h>
 
 #include "base/json.h"
@@ -22,7 +22,7 @@ void apply_actor_describe(const Application& a) {
       .run();
 }
 
-// Whoever knows the last one knows those before it.
+// An actor.forget covers every earlier name.
 void apply_actor_forget(const Application& a) {
   const std::string actor = a.string("actor");
   store::Statement before = a.db.prepare(kForgotten);
@@ -41,7 +41,7 @@ bool is_name_kept(store::Database& db, const Operation& operation, const Json& j
   return blob && db.prepare("SELECT 1 FROM people WHERE actor = ? AND blob = ?").bind(operation.actor, *blob).step();
 }
 
-// Forgetting one's own name takes no more than having given it.
+// Forgetting one's own name needs the same right as giving it.
 Right right_to_forget(const Operation& operation, const Json& body) {
   return text_in(body, "actor") == operation.actor && !operation.actor.empty() ? Right::kCommit : Right::kErase;
 }

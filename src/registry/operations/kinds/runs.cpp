@@ -9,9 +9,9 @@
 namespace mlx::registry {
 namespace {
 
-constexpr int kKeptCheckpoints = 2;  // and the best one
+constexpr int kKeptCheckpoints = 2;  // besides the best one
 
-// "" where it is somebody else's: nothing but what the person who started a run says of it counts.
+// "" if it is somebody else's: only the person who started a run can add to it.
 std::string own_run(const Application& a) {
   const std::string run = a.string("run");
   store::Statement select = a.db.prepare("SELECT seq FROM runs WHERE id = ?");
@@ -29,8 +29,9 @@ void insert_versions(const Application& a, const char* at, const char* table, co
   for (const auto& [role, version] : a.roles_and_digests(at)) insert.bind(run, position++, role, version).run();
 }
 
-// Rows that are there already are the same (they were sealed into the blob); a blob that is not in this store (a clone
-// that fetched operations only) leaves the series without rows, and metrics() reads the blob once it is here.
+// Restores the rows of a sealed series. Existing rows are the same as those in the blob. If the blob is not in this
+// store (a clone that fetched operations only), the series stays without rows, and metrics() reads the blob once it is
+// here.
 void restore_points(const Application& a, const std::string& run, const Digest& blob, std::int64_t points) {
   if (count_points(a.db, run) == points || !a.store.has_blob(blob)) return;
   delete_points(a.db, run);
@@ -94,7 +95,7 @@ void apply_run_end(const Application& a) {
   a.db.prepare("DELETE FROM run_outputs WHERE run = ?").bind(run).run();
   insert_versions(a, "outputs[].version", "run_outputs", run);
   if (status == RunStatus::kDone) {
-    // "state": the last one stays, so that the training can go on for longer.
+    // "state": the last checkpoint stays, so that the training can be extended.
     const int kept = a.string_or_empty("state") == "kept" ? 1 : 0;
     a.db.prepare(
             "DELETE FROM checkpoints WHERE run = ?1 AND step NOT IN"
@@ -105,7 +106,7 @@ void apply_run_end(const Application& a) {
   if (series) restore_points(a, run, *series, points);
 }
 
-// Those that the run has let go of are nobody's.
+// Checkpoints that the run has released belong to nobody.
 bool is_checkpoint_kept(store::Database& db, const Operation&, const Json& json) {
   const Body body(json);
   return db.prepare("SELECT 1 FROM checkpoints WHERE run = ? AND step = ?")
@@ -133,7 +134,7 @@ constexpr UndoRule kRunIsKept = {.never = "the record of a run is kept", .stays 
 
 }  // namespace
 
-// code.diff: the patch of what was not committed, where there is one.
+// code.diff: the patch of uncommitted changes, if there are any.
 extern const Kind kRunStart = {
     "run.start",
     apply_run_start,

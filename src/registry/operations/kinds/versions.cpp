@@ -1,4 +1,4 @@
-// Versions: made, numbered anew, given up as lost.
+// Versions: making, renumbering, recording as lost.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace mlx::registry {
 namespace {
 
-// More versions than that nobody makes; a larger number would leave none for the next.
+// No artifact has more versions than this; a larger number would leave none for the next.
 std::int64_t number(const Application& a, const char* key) {
   constexpr std::int64_t kMostVersions = 1'000'000'000;
   const std::int64_t value = a.integer(key, 1);
@@ -20,7 +20,7 @@ std::int64_t number(const Application& a, const char* key) {
   return value;
 }
 
-// The number is a claim: two digests may claim one, which settle_numbers() finds.
+// A number is a claim: two digests may claim the same one, which settle_numbers() resolves.
 void claim_number(const Application& a, const std::string& artifact, const Digest& digest, std::int64_t number) {
   a.db.prepare("INSERT INTO version_numbers (artifact, number, digest, seq, actor) VALUES (?, ?, ?, ?, ?)")
       .bind(artifact, number, digest, a.seq, a.operation.actor)
@@ -46,8 +46,8 @@ void apply_version_create(const Application& a) {
   claim_number(a, artifact, digest, number(a, "number"));
 }
 
-// Everybody gives up claims of their own; those of others go only where two digests have one number, and only from the
-// one that is to give way (number_claims.h). A number that the writer knew to be another's is not taken.
+// Makers give up claims of their own. Claims of others are removed only if two digests have one number, and only from
+// the digest that has to give way (number_claims.h). A number that the writer knew to be taken is not assigned.
 void apply_version_renumber(const Application& a) {
   const std::string artifact = a.string("artifact");
   const Digest digest = a.digest("digest");
@@ -78,7 +78,7 @@ void apply_version_renumber(const Application& a) {
   claim_number(a, artifact, digest, to);
 }
 
-// Only what people are told follows from it.
+// Its only effect is on what people are told.
 void apply_version_lost(const Application& a) {
   store::Statement makers = a.db.prepare("SELECT seq FROM version_makers WHERE digest = ? ORDER BY seq");
   for (const Digest& version : a.digests("versions[]")) {
