@@ -106,34 +106,47 @@ nn::Model read_outside(const std::string& folder, Context& context) {
   return model;
 }
 
-int import_model(const ModelOptions& options, Context& context) {
-  registry::Repository& repository = context.repository();
-  const std::string name =
+std::string name_for(const ModelOptions& options, Context& context) {
+  std::string name =
       options.name.empty() ? base_name(absolute_path(join_path(context.folder(), options.folder))) : options.name;
   if (const std::string problem = registry::artifact_name_problem(name); !problem.empty()) {
     throw Error(ErrorKind::kUsage, fmt::format("'{}' cannot name a model: {}", printable(name), problem),
                 "choose one: --name NAME");
   }
+  return name;
+}
+
+registry::Created store_model_version(const ModelOptions& options, const std::string& name, const nn::Model& model,
+                                      registry::Repository& repository) {
+  registry::store_under_domain_of(repository, name);
+  registry::NewVersion version;
+  version.artifact = name;
+  version.kind = registry::ArtifactKind::kModel;
+  version.manifest = nn::store_model(repository.store(), model);
+  version.message = "imported from " + printable(options.folder);
+  if (const std::optional<registry::Erasure> erasure = registry::erasure_of(repository, version.manifest.id)) {
+    throw Error(ErrorKind::kRefused,
+                fmt::format("{}: this content was erased {}", printable(options.folder), erasure_text(*erasure)),
+                "erased content is not stored again under the same id");
+  }
+  registry::Created created = registry::create_version(repository, version);
+  work::point_at(repository, created.version);
+  return created;
+}
+
+int import_model(const ModelOptions& options, Context& context) {
+  const std::string name = name_for(options, context);
   const nn::Model model = read_outside(options.folder, context);
-  const std::size_t parameters = model.weights->size(), nodes = model.graph.nodes.size();
-  const std::string what = fmt::format("{} operations, {} tensors", nodes, parameters);
+  const std::string what = fmt::format("{} operations, {} tensors", model.graph.nodes.size(), model.weights->size());
   Json json = {{"schema", "mlx.import/1"}, {"from", "model"}, {"dry_run", context.dry_run()}};
   if (context.dry_run()) {
     context.line(fmt::format("{}  {}  would be imported", context.bold(name), what));
   } else {
-    registry::store_under_domain_of(repository, name);
-    registry::NewVersion version;
-    version.artifact = name;
-    version.kind = registry::ArtifactKind::kModel;
-    version.manifest = nn::store_model(repository.store(), model);
-    version.message = "imported from " + printable(options.folder);
-    const registry::Created created = registry::create_version(repository, version);
-    work::point_at(repository, created.version);
-    const char* status = created.made ? "imported" : "unchanged";
-    context.line(fmt::format("{}  {}  {}  {}", context.bold(created.version.name()), created.version.digest.brief(),
-                             what, status));
-    json["model"] = created.version.name();
-    json["digest"] = created.version.digest.text();
+    const auto [version, made] = store_model_version(options, name, model, context.repository());
+    const char* status = made ? "imported" : "unchanged";
+    context.line(fmt::format("{}  {}  {}  {}", context.bold(version.name()), version.digest.brief(), what, status));
+    json["model"] = version.name();
+    json["digest"] = version.digest.text();
     json["status"] = status;
   }
   if (context.wants_json()) context.json(json);

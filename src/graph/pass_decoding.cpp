@@ -39,17 +39,32 @@ void add_cache(Graph& graph, std::size_t at, ValueId positions, std::int64_t con
   node.outputs = {node.outputs[0], k, v};
 }
 
+bool attends(const Node& node) {
+  return node.op == Op::kAttention;
+}
+
 }  // namespace
 
+bool is_language_model(const Graph& inference) {
+  const ValueId ids = inference.find("ids");
+  return ids != kNone && inference.inputs == std::vector<ValueId>{ids} && inference.outputs.size() == 1 &&
+         inference.value(ids).dims.size() == 2 && inference.value(inference.outputs[0]).dims.size() == 3;
+}
+
+bool decodes_with_cache(const Graph& inference) {
+  const auto mixes = [](const Node& node) {
+    return kernels::row_of(node.op).primitive || kernels::row_of(node.op).view;
+  };
+  return is_language_model(inference) && context_of(inference) > 0 && std::ranges::any_of(inference.nodes, attends) &&
+         std::ranges::none_of(inference.nodes, mixes);
+}
+
 DecodingGraph to_decoding(const Graph& inference) {
+  if (!decodes_with_cache(inference))
+    fail(ErrorKind::kUsage, "the graph is no language model that could decode with a cache");
   Graph graph = inference;
   const std::int64_t context = context_of(graph);
   const ValueId ids = graph.find("ids");
-  const bool takes_tokens = ids != kNone && graph.inputs == std::vector<ValueId>{ids} && graph.outputs.size() == 1 &&
-                            graph.value(ids).dims.size() == 2;
-  const auto attends = [](const Node& node) { return node.op == Op::kAttention; };
-  if (!takes_tokens || context == 0 || std::ranges::none_of(graph.nodes, attends))
-    fail(ErrorKind::kUsage, "the graph is no language model that could decode with a cache");
   const std::string logits = graph.value(graph.outputs[0]).name;
   const ValueId positions = graph.input("positions", DType::kS32, {graph.value(ids).dims[0]});
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {

@@ -47,15 +47,18 @@ void Session::State::init() {
   fed.assign(values, nullptr);
   fixed_symbol.assign(symbols, 0);
   bound.assign(symbols, 0);
+  needed_symbol.assign(symbols, 0);
   sizes.assign(symbols, 0);
   if (!device.host) on_device = std::make_unique<OnDevice>(device, values);
   for (const Node& node : graph.nodes)
     for (const ValueId id : node.outputs)
       if (id != kNone) written[index(id)] = 1;
   for (const Value& value : graph.values) {
-    if (!outlives_step(value.role)) continue;
+    if (!outlives_step(value.role) && value.role != Role::kInput) continue;
     for (const Dim& dim : value.dims) {
       if (!dim.symbolic()) continue;
+      needed_symbol[static_cast<std::size_t>(dim.symbol())] = 1;
+      if (value.role == Role::kInput) continue;
       if (value.role != Role::kState) fail(ErrorKind::kUsage, "'{}' must have fixed sizes", value.name);
       fixed_symbol[static_cast<std::size_t>(dim.symbol())] = 1;
     }
@@ -177,6 +180,7 @@ void Session::State::bind(const std::vector<Feed>& feeds) {
   }
   bool new_states = false;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (needed_symbol[i] == 0 && sizes[i] < 1) sizes[i] = 1;
     if (sizes[i] < 1) {
       throw Error(ErrorKind::kUsage, fmt::format("the size '{}' is not bound", graph.symbols[i]),
                   "call bind_symbol first");

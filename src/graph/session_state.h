@@ -36,6 +36,7 @@ struct Session::State {
   std::vector<std::uint64_t> version;  // by value, from 1
   std::vector<char> written;           // by value: a node writes it in place
   std::vector<char> fixed_symbol;      // by symbol: a state or bind_symbol fixed it
+  std::vector<char> needed_symbol;     // by symbol: an input or a state has it
   std::vector<std::int64_t> bound;     // by symbol: its size if it is fixed, else 0
   std::vector<std::int64_t> sizes;     // by symbol, in this run
 

@@ -1,9 +1,11 @@
-// Prefill and decoding in one session, whose cache holds one sequence.
+// Prefill and decoding in one session, whose cache holds one sequence. A graph that cannot have a cache processes all
+// tokens again for each new one.
 
 #include "infer/generate.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <span>
 
 #include "base/error.h"
@@ -35,42 +37,73 @@ graph::SessionOptions decoding_options(kernels::Backend backend) {
   return options;
 }
 
+graph::DecodingGraph decoding_of(const Model& model) {
+  const graph::Graph& graph = model.graph();
+  if (graph::decodes_with_cache(graph)) return graph::to_decoding(graph);
+  if (!graph::is_language_model(graph)) fail(ErrorKind::kUsage, "the graph is no language model");
+  return {graph, graph.inputs[0], graph::kNone, graph.outputs[0], model.signature().context};
+}
+
 }  // namespace
 
 struct Generator::State {
   State(const Model& model, std::function<void()> between)
       : check(std::move(between)),
-        decoding(graph::to_decoding(model.graph())),
+        decoding(decoding_of(model)),
         session(decoding.graph, model.about().weights, decoding_options(model.backend()), model.pool()) {}
 
   std::function<void()> check;
   graph::DecodingGraph decoding;
   graph::Session session;
-  std::int32_t held = 0;  // positions that the cache holds
-  std::array<std::int32_t, kChunks.back()> padded{};
+  std::int32_t held = 0;                 // positions that the cache holds
+  std::vector<std::int32_t> sequence{};  // without a cache: what is held
+  std::vector<std::int32_t> padded{};
+
+  bool has_cache() const { return decoding.positions != graph::kNone; }
+
+  // Of the last of `count` tokens that went through the graph in a chunk.
+  std::span<const float> last_logits(std::size_t chunk, std::size_t count) const {
+    const ByteView logits = session.output(decoding.logits);
+    const std::size_t vocabulary = logits.size() / sizeof(float) / chunk;
+    return {reinterpret_cast<const float*>(logits.data()) + (count - 1) * vocabulary, vocabulary};
+  }
+
+  void pad(std::span<const std::int32_t> tokens, std::size_t chunk) {
+    padded.assign(chunk, 0);
+    std::ranges::copy(tokens, padded.begin());
+  }
+
+  std::span<const float> advance_whole(std::span<const std::int32_t> tokens) {
+    check();
+    sequence.insert(sequence.end(), tokens.begin(), tokens.end());
+    const std::size_t chunk = std::min(std::bit_ceil(sequence.size()), static_cast<std::size_t>(decoding.context));
+    pad(sequence, chunk);
+    session.run({{decoding.ids, padded.data(), {1, static_cast<std::int64_t>(chunk)}}});
+    held = static_cast<std::int32_t>(sequence.size());
+    return last_logits(chunk, sequence.size());
+  }
 
   // Appends `tokens` to the cached sequence; returns the logits of the last one.
   std::span<const float> advance(std::span<const std::int32_t> tokens) {
+    if (!has_cache()) return advance_whole(tokens);
     std::size_t chunk = 0, count = 0;
     while (!tokens.empty()) {
       check();
       const auto left = static_cast<std::int64_t>(tokens.size());
       chunk = static_cast<std::size_t>(chunk_for(left, decoding.context - held));
       count = std::min(chunk, tokens.size());
-      std::ranges::fill(padded, 0);
-      std::ranges::copy(tokens.first(count), padded.begin());
+      pad(tokens.first(count), chunk);
       session.run(
           {{decoding.ids, padded.data(), {1, static_cast<std::int64_t>(chunk)}}, {decoding.positions, &held, {1}}});
       held += static_cast<std::int32_t>(count);
       tokens = tokens.subspan(count);
     }
-    const ByteView logits = session.output(decoding.logits);
-    const std::size_t vocabulary = logits.size() / sizeof(float) / chunk;
-    return {reinterpret_cast<const float*>(logits.data()) + (count - 1) * vocabulary, vocabulary};
+    return last_logits(chunk, count);
   }
 
   std::span<const float> restart(std::span<const std::int32_t> tokens) {
     held = 0;
+    sequence.clear();
     return advance(tokens);
   }
 };

@@ -1,4 +1,4 @@
-"""outside.py rows|images FOLDER: writes a model as another program would hand it over: a graph of primitive operations
+"""outside.py rows|images|text FOLDER: writes a model as another program would hand it over: a graph of primitive operations
 in model.json, and its weights in weights.safetensors."""
 import json
 import os
@@ -41,6 +41,12 @@ if kind == "rows":
     preprocessing = {"features": [{"name": "x"} | number, {"name": "y"} | number], "missing": "error", "target": "class",
                      "targets": [{"name": "where", "values": ["in", "out"]}]}
     labels, taken = ["in", "out"], [-1, 2]
+elif kind == "text":
+    x = node("gather", [weights("table", [256, 16], 0.1), value("ids", ["N", "T"], "input")], ["N", "T", 16], "look")
+    values[1]["dtype"] = "s32"
+    out = node("matmul", [x, weights("head", [16, 256], 0.1)], ["N", "T", 256], "head")
+    values.insert(0, values.pop(1))
+    preprocessing, labels, taken = None, [], [-1, -1]
 else:
     x = value("images", ["N", 6, 6, 1], "input")
     x = node("reshape", [x], ["N", 6, 6], "rows")
@@ -54,10 +60,10 @@ else:
     preprocessing = {"height": 6, "width": 6, "channels": 1, "mean": [0.5], "std": [0.25]}
     labels, taken = ["upright", "level"], [-1, 6, 6, 1]
 
-model = {"format": "mlx-model", "version": 2, "family": "imported", "config": {}, "data": {}, "precision": "f32",
-         "graph": {"symbols": ["N"], "inputs": [values[0]["name"]], "outputs": [out], "values": values, "nodes": nodes},
-         "signature": {"inputs": [{"name": values[0]["name"], "datatype": "FP32", "shape": taken}],
-                       "outputs": [{"name": out, "datatype": "FP32", "shape": [-1, 2]}]},
+model = {"format": "mlx-model", "version": 2, "family": "imported", "config": {"context": 16} if kind == "text" else {}, "data": {}, "precision": "f32",
+         "graph": {"symbols": ["N", "T"], "inputs": [values[0]["name"]], "outputs": [out], "values": values, "nodes": nodes},
+         "signature": {"inputs": [{"name": values[0]["name"], "datatype": "INT32" if kind == "text" else "FP32", "shape": taken}],
+                       "outputs": [{"name": out, "datatype": "FP32", "shape": [-1, -1, 256] if kind == "text" else [-1, 2]}]},
          "preprocessing": preprocessing, "labels": labels}
 os.makedirs(folder)
 with open(f"{folder}/model.json", "w") as f:

@@ -99,6 +99,18 @@ config gpt words '' $'init = "foreign"\ncontext = 8' 'epochs = 1'
 expect 0 mlx train -c gpt.toml
 same "$(mlx cat gpt:model.json | jq .config.context)" 8
 
+# Text, of primitive operations: without a cache of keys and values it writes, too.
+python3 "$here/outside.py" text nets/pairs
+error 2 "neither images nor rows nor text" mlx import model nets/pairs
+mlx cat words:tokenizer.json >nets/pairs/tokenizer.json
+expect 0 mlx import model nets/pairs
+config pairs words '' 'init = "pairs"' $'epochs = 30\nlearning_rate = 0.05'
+expect 0 mlx train -c pairs.toml
+expect 0 mlx predict pairs --prompt ston --max-tokens 1 --temperature 0
+same "$out" "e"
+expect 0 mlx quantize pairs --calibrate data/words --examples 16
+expect 0 mlx predict pairs@v3 --prompt mi --max-tokens 4
+
 # All of them from one server, with the answers of predict.
 "$mlx_binary" serve ring@v2 bars@v2 words=foreign --listen 127.0.0.1:0 --json >ready.json 2>serve.err &
 server=$!

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "../train/synthetic.h"
 #include "base/error.h"
@@ -10,6 +11,7 @@
 #include "compress/quantized_graph.h"
 #include "data/text_dataset.h"
 #include "graph/passes.h"
+#include "graph/session.h"
 #include "infer/generate.h"
 #include "infer/session.h"
 #include "nn/family.h"
@@ -113,6 +115,71 @@ void check_family(const std::string& family) {
     CHECK(node.op != graph::Op::kBatchNormInference);
   }
   CHECK(sums > 0);
+}
+
+// bug: values of the quantized graph were named after nodes, so that the outputs of the model changed their names.
+TEST_CASE("a graph from outside quantizes: bytes pass what keeps their scale, and names stay") {
+  using namespace graph;
+  Graph g;
+  const ValueId x = g.input("features", DType::kF32, {Dim::sym(g.symbol("n")), Dim::of(24)});
+  const Dim batch = g.value(x).dims[0];
+  const auto layer = [&](ValueId from, std::int64_t in, std::int64_t out, const char* name) {
+    return g.add(Op::kLinear, {}, {from, g.parameter(name, {Dim::of(out), Dim::of(in)})},
+                 std::string(name) + "_out")[0];
+  };
+  ValueId y = layer(x, 24, 32, "first");
+  y = g.add(Op::kRelu, {}, {y}, "act")[0];
+  y = g.add_shaped(Op::kReshape, {}, {y}, {batch, Dim::of(4), Dim::of(8)}, "square")[0];
+  Attrs turn, cut;
+  turn.axes = kernels::int_list({0, 2, 1});
+  y = g.add(Op::kTranspose, turn, {y}, "turned")[0];
+  cut.axes = kernels::int_list({1}), cut.starts = kernels::int_list({1}), cut.ends = kernels::int_list({7});
+  y = g.add(Op::kSlice, cut, {y}, "cut")[0];
+  g.outputs = {layer(y, 4, 3, "second")};
+  for (Node& node : g.nodes) {
+    if (node.op == Op::kLinear) node.name = g.value(node.inputs[1]).name;
+  }
+  Tensors tensors, ranges;
+  for (const Value& value : g.values) {
+    if (value.role != Role::kParameter) continue;
+    Tensor& tensor = tensors[value.name];
+    tensor.shape = concrete(value, {});
+    tensor.data.resize(tensor.shape.bytes());
+    for (std::int64_t i = 0; i < tensor.shape.count(); ++i)
+      reinterpret_cast<float*>(tensor.data.data())[i] = 0.1f * static_cast<float>((i * 7 + 3) % 11 - 5);
+  }
+  const Graph fused = fuse(g, tensors);
+  const auto range = [&](ValueId id, float most) {
+    Tensor& tensor = ranges[fused.value(id).name];
+    tensor.shape.rank = 1, tensor.shape.dims[0] = 1;
+    tensor.data.resize(sizeof most);
+    std::memcpy(tensor.data.data(), &most, sizeof most);
+  };
+  for (const ValueId id : compress::values_to_quantize(fused)) range(id, id == fused.inputs[0] ? 1.0f : 6.0f);
+  const compress::Quantized made = compress::quantize_graph(fused, tensors, ranges);
+  std::vector<Op> ops;
+  for (const Node& node : made.graph.nodes) ops.push_back(node.op);
+  CHECK(ops == std::vector{Op::kQuantize, Op::kLinear, Op::kReshape, Op::kTranspose, Op::kSlice, Op::kLinear});
+  CHECK(made.graph.value(made.graph.nodes[4].outputs[0]).dtype == DType::kU8);
+  CHECK(made.graph.value(made.graph.outputs[0]).name == "second_out");
+
+  constexpr std::int64_t kRows = 3;
+  std::vector<float> features(kRows * 24);
+  for (std::size_t i = 0; i < features.size(); ++i) features[i] = 0.04f * static_cast<float>((i * 5) % 47) - 0.9f;
+  const auto answer = [&](const Graph& of, const Tensors& held) {
+    Pool pool(1);
+    SessionOptions options;
+    options.backend = kernels::best_backend();
+    Session session(of, held, options, pool);
+    session.run({{of.inputs[0], features.data(), {kRows, 24}}});
+    const ByteView bytes = session.output(of.outputs[0]);
+    std::vector<float> out(bytes.size() / sizeof(float));
+    std::memcpy(out.data(), bytes.data(), bytes.size());
+    return out;
+  };
+  const std::vector<float> f32 = answer(fused, tensors), int8 = answer(made.graph, made.tensors);
+  REQUIRE(f32.size() == int8.size());
+  for (std::size_t i = 0; i < f32.size(); ++i) CHECK(int8[i] == doctest::Approx(f32[i]).epsilon(0.05).scale(2));
 }
 
 TEST_CASE("residual networks quantize with all layers in eight bits") {

@@ -284,3 +284,16 @@ TEST_CASE("all missing and misshapen weights are named at once") {
   for (const char* name : {"conv1.weight", "dense1.bias", "dense2.bias", "[15]"})
     CHECK(message.find(name) != std::string::npos);
 }
+
+// bug: a graph with a symbol that nothing has, as one from outside may be, could not run.
+TEST_CASE("session: a symbol that no input has needs no size") {
+  Graph g;
+  g.symbol("unused");
+  const ValueId x = g.input("x", DType::kF32, {Dim::sym(g.symbol("batch")), Dim::of(2)});
+  g.outputs = {g.add(Op::kRelu, {}, {x}, "y")[0]};
+  Pool pool(1);
+  Session session(g, Tensors{}, {}, pool);
+  const std::vector<float> numbers{-1, 2, 3, -4};
+  session.run({{x, numbers.data(), {2, 2}}});
+  CHECK(sample::floats(session.output(g.outputs[0])) == std::vector<float>{0, 2, 3, 0});
+}

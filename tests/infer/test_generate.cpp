@@ -91,6 +91,26 @@ TEST_CASE("generate: greedy decoding agrees with whole evaluation, also beyond t
   }
 }
 
+// bug: a graph from outside trained and evaluated on text, and could not write any.
+TEST_CASE("generate: a graph without a cache writes what the same graph with one writes") {
+  for (const char* family : {"gpt2", "llama"}) {
+    CAPTURE(family);
+    const nn::Model model = model_of(family);
+    nn::Model primitive = model;  // the logits, through an operation that may mix positions
+    graph::Attrs same;
+    same.axes = kernels::int_list({0, 1, 2});
+    primitive.graph.outputs = {
+        primitive.graph.add(graph::Op::kTranspose, same, {model.graph.outputs[0]}, "logits.again")[0]};
+    CHECK(graph::decodes_with_cache(graph::to_inference(model.graph)));
+    CHECK_FALSE(graph::decodes_with_cache(graph::to_inference(primitive.graph)));
+    Sampling greedy;
+    greedy.temperature = 0;
+    CHECK(generated(primitive, {3, 1, 4}, 25, greedy) == generated(model, {3, 1, 4}, 25, greedy));
+    std::vector<std::int32_t> longer(200, 5);
+    CHECK(generated(primitive, longer, 3, greedy) == generated(model, longer, 3, greedy));
+  }
+}
+
 TEST_CASE("generate: the same seed gives the same tokens with any number of threads, another seed others") {
   const nn::Model model = model_of("llama", 64);
   const Sampling sampling;

@@ -201,7 +201,7 @@ TEST_CASE("imported: with other classes the last product and everything after it
   base.family = "imported", base.config = "{}", base.graph = g, base.labels = {"a"};
   base.weights = std::make_shared<const graph::Weights>(weights_of(g));
   const Built again = built_from(g, InputSpec::rows(4, 16));
-  const Start start = start_from(again, {"b"}, base, 1);
+  const FinetuneStart start = start_from(again, {"b"}, base, 1);
   CHECK(start.fresh == std::vector<std::string>{"bias", "head", "scale"});
   CHECK(start.tensors.at("body").data == base.weights->tensor("body").data);
   const auto numbers = [&](const char* name) {

@@ -126,7 +126,7 @@ TEST_CASE("a made-up kind of dataset, generated as it is asked for, trains and e
   model.weights = std::make_shared<const graph::Weights>(trained.result.tensors);
   Pool pool(2);
   const Evaluation evaluation =
-      evaluate(model, Points(data::IndexSet(1000, 1300)), kernels::best_level(), pool, silent);
+      evaluate(model, Points(data::IndexSet(1000, 1300)), kernels::best_backend(), pool, silent);
   CHECK(evaluation.count == 300);
   CHECK(evaluation.accuracy() > 0.95);
   CHECK(evaluation.unit == "points");
