@@ -176,7 +176,7 @@ class Quantizer {
     return p.f32;
   }
 
-  // Values keep their names, and so do the outputs of the model.
+  // Values keep their names, because a node's name may also be a value's.
   std::vector<ValueId> add(const Node& node, const Attrs& attrs, const std::vector<ValueId>& inputs) {
     const graph::Value& first = from_.value(node.outputs[0]);
     std::vector<ValueId> outputs = out_.graph.add_shaped(node.op, attrs, inputs, first.dims, first.name);

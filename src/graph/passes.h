@@ -126,12 +126,12 @@ WithWeights raise(const Graph& forward, const Weights& weights);
 Graph to_inference(const Graph& forward);
 // Whether the graph takes ids[batch,sequence] and gives logits for each of them.
 bool is_language_model(const Graph& inference);
-// Whether each position also depends on the others by attention alone, and by positions that are counted on: core
-// operations only. Primitive ones may mix positions.
+// Whether positions influence each other only through attention with learned or rotary positions. Core operations keep
+// to that; primitive ones may mix positions.
 bool decodes_with_cache(const Graph& inference);
 // A language model's inference graph for decoding. It has another input, positions s32[batch]: the number of tokens
 // that each sequence already holds. It keeps their keys and values as states NAME.k_cache, NAME.v_cache
-// [batch,context,width]. Names and weights stay. Throws kUsage unless decodes_with_cache().
+// [batch,context,width]. Names and weights stay. kUsage unless decodes_with_cache().
 struct DecodingGraph {
   Graph graph;
   ValueId ids = kNone, positions = kNone, logits = kNone;

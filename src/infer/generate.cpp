@@ -1,5 +1,5 @@
-// Prefill and decoding in one session, whose cache holds one sequence. A graph that cannot have a cache processes all
-// tokens again for each new one.
+// Prefill and decoding in one session, whose cache holds one sequence. A graph that cannot have
+// a cache processes the whole sequence for each new token.
 
 #include "infer/generate.h"
 

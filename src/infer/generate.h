@@ -1,6 +1,6 @@
 // Text generation with a language model: the prompt is processed in chunks, then tokens one by one, with a cache of
-// keys and values. An imported graph of primitive operations has no cache: for each new token it processes all tokens
-// so far. Used by `mlx predict` and by serving.
+// keys and values. An imported graph of primitive operations has no cache: it processes the whole sequence for each new
+// token. Used by `mlx predict` and by serving.
 #pragma once
 
 #include <cstdint>
