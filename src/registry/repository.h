@@ -42,8 +42,8 @@ class Repository {
   // The nearest folder with .mlx/, starting at `start` and going up.
   static std::optional<std::string> find_root(const std::string& start);
   // Opens the repository that find_root() finds. Throws kNotFound with the hint `mlx init`, or `mlx pull` if this is a
-  // git clone with mlx.toml or *.mlx pointers but without .mlx/. `kinds` and `interruption` must outlive the repository.
-  // Work in the repository that takes a Progress checks the same interruption.
+  // git clone with mlx.toml or *.mlx pointers but without .mlx/. `kinds` and `interruption` must outlive the
+  // repository. Work in the repository that takes a Progress checks the same interruption.
   Repository(const std::string& start, store::Disk& disk, Pool& pool, Environment environment, RepositoryHooks hooks,
              const Kinds& kinds, const Interruption& interruption);
   ~Repository();

@@ -54,7 +54,7 @@ grep -q "$id" models/clf.mlx || fail "quantize moved the pointer"
 mlx quantize clf --calibrate data/bars --point | grep -q unchanged || fail "quantizing again is not unchanged"
 grep -q "$id" models/clf.mlx && fail "quantize --point did not move the pointer"
 error 2 "is a dataset" mlx eval data/bars --data data/bars
-error 2 "int8 already" mlx quantize clf@v2 --calibrate data/bars
+error 2 "already int8" mlx quantize clf@v2 --calibrate data/bars
 error 3 "no split 'valid'" mlx eval clf --data data/bars --split valid
 error 2 "" mlx quantize clf --to int3 --calibrate data/bars
 

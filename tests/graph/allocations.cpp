@@ -1,5 +1,5 @@
-// Counts allocations of the whole executable; memory itself comes from malloc as ever. Nothing here is inlined: a compiler
-// that sees malloc and free where memory is used takes them for a mismatch with new and delete.
+// Counts allocations of the whole executable; memory itself comes from malloc as ever. Nothing here is inlined: a
+// compiler that sees malloc and free where memory is used takes them for a mismatch with new and delete.
 #include "allocations.h"
 
 #include <atomic>

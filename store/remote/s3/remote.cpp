@@ -253,7 +253,8 @@ namespace mlx::store {
 
 std::unique_ptr<Remote> open_s3_remote(const std::string& url, const RemoteOptions& options, Disk& disk, Pool& pool) {
   s3::Settings settings = s3::resolve_settings(url, options.environment);
-  std::unique_ptr<s3::HttpClient> http = s3::open_http({settings.ca_bundle, settings.stall_seconds, options.interruption});
+  std::unique_ptr<s3::HttpClient> http =
+      s3::open_http({settings.ca_bundle, settings.stall_seconds, options.interruption});
   return std::make_unique<s3::S3Remote>(std::move(settings), std::move(http), options, disk, pool);
 }
 
