@@ -7,12 +7,11 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "store/crypto/crypto.h"
 
 namespace mlx::store::s3 {
 
 namespace {
-
-constexpr std::size_t kBlock = 64;  // of SHA-256, in bytes
 
 // Without spaces at the ends; runs of spaces inside become one.
 std::string folded(std::string_view value) {
@@ -44,23 +43,6 @@ std::string canonical_query(std::string_view query) {
 }
 
 }  // namespace
-
-Digest hmac_sha256(ByteView key, ByteView message) {
-  std::array<std::uint8_t, kBlock> inner{}, outer{};
-  const Digest hashed = key.size() > kBlock ? Digest::of(key) : Digest{};
-  if (key.size() > kBlock) key = hashed.bytes;
-  std::ranges::copy(key, inner.begin());
-  outer = inner;
-  for (std::uint8_t& byte : inner) byte ^= 0x36;
-  for (std::uint8_t& byte : outer) byte ^= 0x5c;
-  Sha256 hash;
-  hash.update(inner);
-  hash.update(message);
-  const Digest first = hash.finish();
-  hash.update(outer);
-  hash.update(first.bytes);
-  return hash.finish();
-}
 
 std::string percent_encode(std::string_view text, bool keep_slash) {
   std::string out;

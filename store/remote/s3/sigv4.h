@@ -37,6 +37,4 @@ std::string amz_date(std::int64_t unix_micros);
 // Everything but A-Z a-z 0-9 - . _ ~ as %XX; '/' stays if `keep_slash`.
 std::string percent_encode(std::string_view text, bool keep_slash);
 
-Digest hmac_sha256(ByteView key, ByteView message);  // RFC 2104
-
 }  // namespace mlx::store::s3
