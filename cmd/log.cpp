@@ -54,6 +54,7 @@ std::string status_text(Context& context, registry::RunStatus status) {
 
 std::vector<std::string> status_names() {
   std::vector<std::string> names;
+  names.reserve(std::size(registry::kRunStatuses));
   for (const registry::RunStatus status : registry::kRunStatuses) names.emplace_back(name_of(status));
   return names;
 }
