@@ -336,7 +336,7 @@ TEST_CASE("bug: claims about a version's files and bytes were never compared wit
     const std::string signer = store::ssh_fingerprint(lie.signer);
     CHECK(fails_with(ErrorKind::kRefused, lie.id.brief(), [&] { t.fetch(t.b); }) == "");
     CHECK(fails_with(ErrorKind::kRefused, signer, [&] { t.fetch(t.b); }) == "");
-    CHECK(fails_with(ErrorKind::kRefused, "it has 1 of 3", [&] { t.fetch(t.b); }) == "");
+    CHECK(fails_with(ErrorKind::kRefused, "it has 1 with 3", [&] { t.fetch(t.b); }) == "");
     CHECK(t.b.repo().operations().size() == known);
   };
   SUBCASE("of a version that comes with it") {
