@@ -249,7 +249,7 @@ int assign(const KeyOptions& options, Context& context) {
 void require_onwards(const store::KeyFile& own, const registry::RemoteConfig& remote) {
   if (remote.keys.empty() || store::find_fingerprint(own.chain, remote.keys) != nullptr) return;
   throw Error(ErrorKind::kRefused,
-              fmt::format("revision {} of this clone's keys is without the one that mlx.toml pins for '{}', {}: an "
+              fmt::format("revision {} of this clone's keys lacks the revision that mlx.toml pins for '{}', {}: an "
                           "older state, or other keys",
                           own.revision(), remote.name, remote.keys),
               "run `mlx push` in a clone that has it, then `mlx pull` here; --replace pins these keys instead, and "

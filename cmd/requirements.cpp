@@ -34,7 +34,7 @@ std::vector<Condition> parse_requirements(const std::vector<std::string>& texts)
   for (const std::string& text : texts) {
     requirements.push_back(parse_condition(text, "--require", "accuracy >= 0.93"));
     if (!requirements.back().number)
-      fail(ErrorKind::kUsage, "--require \"{}\": '{}' is no number", text, requirements.back().text);
+      fail(ErrorKind::kUsage, "--require \"{}\": '{}' is not a number", text, requirements.back().text);
   }
   return requirements;
 }

@@ -35,7 +35,7 @@ constexpr const char* kNoModule = "this mlx was built without CUDA";
 // A hint for the user. Source of the driver versions: CUDA Toolkit Release Notes, "CUDA Toolkit and Corresponding
 // Driver Versions"; a driver supports all minor versions of its CUDA.
 std::string remedy(CudaState state) {
-  const std::string otherwise = "use --device cpu, or --device auto for a GPU where there is one";
+  const std::string otherwise = "use --device cpu, or --device auto for a GPU if there is one";
   switch (state) {
     case CudaState::kOldDriver13:
       return "install NVIDIA's driver 580 or later; or " + otherwise;

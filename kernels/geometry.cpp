@@ -166,15 +166,15 @@ void check_linear(Checker& check, const Problem& problem, Geometry& g) {
   if (!weights_are(check, 2, first)) return;
   g.out_width = dim(check.input(1), 0), g.in_width = dim(check.input(1), 1);
   check.input_equals(1, {g.out_width, g.in_width}, check.input(1).dtype);
-  check.require(last(first) == (data ? g.out_width : g.in_width),
-                "the last dim of input 0 must be that of the weights");
+  check.require(last(first) == (data ? g.out_width : g.in_width), "the last dim of input 0 must match the weights");
   const Dims result = with_last(first, data ? g.in_width : g.out_width);
   if (!check.output_is(0, 1, results_of(first))) return;
   const DType stored = check.output(0).dtype;
   check.output_equals(0, result, stored);
   const bool gelu = problem.attrs.activation == Activation::kGelu;
   g.has_pre = forward ? check.has_output(1) : check.has_input(2);
-  check.require(!g.has_pre || (gelu && !g.quantized), "what gelu is taken of is for layers with gelu, not quantized");
+  check.require(!g.has_pre || (gelu && !g.quantized),
+                "the pre-activation is for layers with gelu that are not quantized");
   if (!forward) {
     check.require(g.has_pre || problem.attrs.activation == Activation::kNone, "the gradient of gelu needs input 2");
     return check.optional_input(2, result, stored);
@@ -364,8 +364,7 @@ std::string describe(const Problem& problem, Geometry& geometry) {
     return fmt::format("at most {} inputs and outputs", kMaxTensors);
   Checker check(problem);
   check_family(check, problem, geometry);
-  check.require(!(has_dtype(problem, DType::kBF16) && has_dtype(problem, DType::kF16)),
-                "bf16 and f16 do not stand together");
+  check.require(!(has_dtype(problem, DType::kBF16) && has_dtype(problem, DType::kF16)), "bf16 and f16 cannot be mixed");
   if (!check.ok()) return check.wrong();
   for (int i = 0; i < kMaxTensors; ++i) {
     geometry.has_input[i] = check.has_input(i);

@@ -69,7 +69,7 @@ void check_rms_norm(Checker& check, const Problem& problem, Geometry& g) {
 void check_swiglu(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 1, kReal)) return;
   const Shape& x = check.input(0);
-  check.require(last(x) % 2 == 0, "the last dim must be gate and up of one width");
+  check.require(last(x) % 2 == 0, "the last dim must hold gate and up, equally wide");
   const Dims half = with_last(x, last(x) / 2);
   if (problem.op == Op::kSwiGlu) return check.output_stored(0, half);
   check.input_stored(1, half);

@@ -15,7 +15,7 @@ KernelModule open_kernel_module(const std::string& name) {
   const auto sources = reinterpret_cast<const char* (*)()>(opened.module.symbol((name + "_sources").c_str()));
   const auto rows = reinterpret_cast<const Kernel* (*)(int*)>(opened.module.symbol((name + "_kernels").c_str()));
   if (!sources || std::string_view(sources()) != MLX_KERNELS_SOURCES) {
-    opened.module.problem = "lib/mlx/" + name + ".so is of another build of mlx: install both from the same one";
+    opened.module.problem = "lib/mlx/" + name + ".so comes from another build of mlx: install both from one build";
     return opened;
   }
   if (!rows) return opened;

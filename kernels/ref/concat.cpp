@@ -35,7 +35,7 @@ void check_concat(Checker& check, const Problem& problem, Geometry& g) {
     g.part_size[at] = size * inner - g.part_begin[at];
   }
   for (int i = first + g.parts; i < problem.input_count; ++i)
-    check.require(!check.has_input(i), "an absent part stands before another");
+    check.require(!check.has_input(i), "an absent part precedes another one");
   g.dim = size * inner;
   if (forward)
     check.output_equals(0, whole, like.dtype);

@@ -56,7 +56,7 @@ void add_value(Seen& seen, const RowValue& value, const RowFile& file, const Row
   seen.in_numbers += number;
   if (!number && seen.declared == ColumnKind::kNumber)
     fail_at_row(file, row.offset,
-                fmt::format("column '{}': '{}' is no number, which [data.columns] says that it is", seen.name,
+                fmt::format("column '{}': '{}' is not a number, although [data.columns] declares one", seen.name,
                             value.text.substr(0, 40)));
   if (!number && seen.numbers) {
     seen.numbers = false;
@@ -215,11 +215,12 @@ Column as_column(const Seen& seen, const RowFile& file, bool number, bool target
   if (number) return column;
   if (seen.too_many) {
     const std::uint64_t line = seen.text.empty() ? 0 : lines_of(*file.open(), {seen.text_at})[0];
-    const std::string text = seen.text.empty() ? "" : fmt::format(" ('{}' in line {} is no number)", seen.text, line);
+    const std::string text =
+        seen.text.empty() ? "" : fmt::format(" ('{}' in line {} is not a number)", seen.text, line);
     throw Error(
         ErrorKind::kUsage,
         fmt::format("{}: column '{}' has more than {} different values{}", file.name, seen.name, seen.most, text),
-        target ? "a target of numbers is learned with loss = \"mse\" or \"huber\""
+        target ? "for a numeric target set loss = \"mse\" or \"huber\""
                : fmt::format("leave it out: [data.columns] {} = \"ignore\"", seen.name));
   }
   column.values.assign(seen.values.begin(), seen.values.end());
@@ -242,7 +243,7 @@ void check_declared_targets(const RowOptions& options, const std::vector<const S
     if (number && kind == TargetKind::kClass)
       refuse_target(options, *seen, "is declared a number, and loss = \"softmax\" learns classes");
     if (category && options.list)
-      refuse_target(options, *seen, "is declared a category, which no list of targets holds");
+      refuse_target(options, *seen, "is declared a category, but a list of targets takes numbers or labels");
     if (category && kind == TargetKind::kLabels)
       refuse_target(options, *seen, "is declared a category, and loss = \"binary\" learns labels");
   }
@@ -305,7 +306,7 @@ void choose_features(const RowFile& file, const RowOptions& options, const Scan&
     for (const Seen& seen : scan.columns) {
       if (seen.wanted && !is_one_of(options.targets, seen.name)) features.push_back(&seen);
     }
-    if (features.empty()) fail(ErrorKind::kUsage, "{}: it has no column beside the targets", file.name);
+    if (features.empty()) fail(ErrorKind::kUsage, "{}: it has no column besides the targets", file.name);
   }
   for (const std::string& name : options.features) {
     const Seen& seen = column_named(scan, file, name, options.features_place);
@@ -335,7 +336,7 @@ RowSchema fit_schema(const RowFile& file, const RowOptions& options, TableFacts*
     check_declared(file, options, seen);
     if (options.targets.empty()) {
       throw Error(ErrorKind::kUsage,
-                  fmt::format("{}: which column of {} is to be learned?", options.target_place, file.name),
+                  fmt::format("{}: which column of {} is the target?", options.target_place, file.name),
                   names_text(seen));
     }
     RowSchema schema;

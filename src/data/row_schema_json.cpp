@@ -130,7 +130,7 @@ RowSchema schema_from_json(const Json& json, const std::string& what) {
   bool numbers = true;
   for (const Column& column : schema.targets) numbers = numbers && column.is_number();
   if (schema.kind == TargetKind::kClass ? !class_fits : !numbers)
-    fail(ErrorKind::kCorrupt, "{}: 'targets' are not what 'target' says", what);
+    fail(ErrorKind::kCorrupt, "{}: 'targets' do not match 'target'", what);
   return schema;
 }
 

@@ -38,7 +38,7 @@ RowValue CellReader::read(std::string_view cell) {
       if (std::isinf(value.number)) {
         wrong_ = "is not a finite number";
       } else if (std::abs(value.number) > double{std::numeric_limits<float>::max()}) {
-        wrong_ = "is beyond 3.4e38, the largest number that is computed with";
+        wrong_ = "is beyond 3.4e38, the largest f32 number";
       }
       value.kind = RowValue::Kind::kNumber;
       return value;

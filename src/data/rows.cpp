@@ -125,7 +125,7 @@ class RowReader {
     const bool number = value.kind == RowValue::Kind::kNumber;
     switch (place.to) {
       case Place::To::kNumber:
-        if (!number) refuse(row, place, value.text, "is no number, as the column is in the training split");
+        if (!number) refuse(row, place, value.text, "is not a number, unlike the column in the training split");
         out_.numbers[out_.numbers.size() - numbers_ + place.slot] = value.number;
         break;
       case Place::To::kCode:
@@ -134,7 +134,8 @@ class RowReader {
         break;
       case Place::To::kLabel: {
         const auto found = place.codes.find(value.text);
-        if (found == place.codes.end()) refuse(row, place, value.text, "is none of the classes of the training split");
+        if (found == place.codes.end())
+          refuse(row, place, value.text, "is not among the classes of the training split");
         out_.labels.push_back(found->second);
         break;
       }

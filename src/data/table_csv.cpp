@@ -128,7 +128,7 @@ class CsvReader final : public TableReader {
       quote = text.find('"', quote);
       if (quote == std::string_view::npos) {
         if (!window_.ended()) return kMore;
-        window_.corrupt("a quoted cell that does not end", at);
+        window_.corrupt("an unterminated quoted cell", at);
       }
       if (quote + 1 == text.size() && !window_.ended()) return kMore;
       if (quote + 1 == text.size() || text[quote + 1] != '"') break;
@@ -139,10 +139,10 @@ class CsvReader final : public TableReader {
     if (end < text.size() && text[end] == '\r') {
       if (end + 1 == text.size() && !window_.ended()) return kMore;
       ++end;
-      if (end < text.size() && text[end] != '\n') window_.corrupt("text behind a quoted cell", quote);
+      if (end < text.size() && text[end] != '\n') window_.corrupt("text after a quoted cell", quote);
     }
     if (end < text.size() && text[end] != separator_ && text[end] != '\n')
-      window_.corrupt("text behind a quoted cell", quote);
+      window_.corrupt("text after a quoted cell", quote);
     return end;
   }
 

@@ -31,7 +31,7 @@ void Window::grow() {
   ended_ = got < wanted;
   if (const void* zero = std::memchr(buffer_.data() + kept, 0, got)) {
     end_ += got;
-    corrupt("a byte of 0, which text does not have",
+    corrupt("a zero byte, which text cannot contain",
             static_cast<std::size_t>(static_cast<const char*>(zero) - buffer_.data()));
   }
   end_ += got;

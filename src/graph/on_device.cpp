@@ -20,7 +20,7 @@ std::string size_text(std::size_t bytes) {
 
 void refuse(const char* problem, const std::string& node, bool waited_for_each) {
   if (!problem) return;
-  const std::string elsewhere = "MLX_CUDA_LIBRARIES=0 goes without cuBLASLt and cuDNN; nvidia-smi tells of ECC errors";
+  const std::string elsewhere = "MLX_CUDA_LIBRARIES=0 disables cuBLASLt and cuDNN; nvidia-smi shows ECC errors";
   if (waited_for_each) throw Error(ErrorKind::kMissing, fmt::format("GPU: {}, at '{}'", problem, node), elsewhere);
   throw Error(ErrorKind::kMissing, fmt::format("GPU: {}, at '{}' or before it in the same step", problem, node),
               "CUDA_LAUNCH_BLOCKING=1 waits for each operation, which identifies it; " + elsewhere);

@@ -61,7 +61,7 @@ bool decodes_with_cache(const Graph& inference) {
 
 DecodingGraph to_decoding(const Graph& inference) {
   if (!decodes_with_cache(inference))
-    fail(ErrorKind::kUsage, "the graph is no language model that could decode with a cache");
+    fail(ErrorKind::kUsage, "the graph is not a language model that can decode with a cache");
   Graph graph = inference;
   const std::int64_t context = context_of(graph);
   const ValueId ids = graph.find("ids");

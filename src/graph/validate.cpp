@@ -31,13 +31,13 @@ void check_values(const Graph& graph) {
   std::unordered_set<std::string_view> names;
   for (const std::string& symbol : graph.symbols) {
     if (symbol.empty() || !names.insert(symbol).second) {
-      fail(ErrorKind::kCorrupt, "graph: the symbol '{}' is empty or there twice", symbol);
+      fail(ErrorKind::kCorrupt, "graph: the symbol '{}' is empty or occurs twice", symbol);
     }
   }
   names.clear();
   for (const Value& value : graph.values) {
     if (value.name.empty() || !names.insert(value.name).second) {
-      fail(ErrorKind::kCorrupt, "graph: the value name '{}' is empty or there twice", value.name);
+      fail(ErrorKind::kCorrupt, "graph: the value name '{}' is empty or occurs twice", value.name);
     }
     if (value.dims.size() > kernels::kMaxRank) {
       fail(ErrorKind::kCorrupt, "graph: '{}' has {} dimensions", value.name, value.dims.size());

@@ -111,7 +111,7 @@ Tensors Weights::tensors() const {
 
 Tensor Weights::tensor(std::string_view name) const {
   const auto weight = find(name);
-  if (!weight) fail(ErrorKind::kNotFound, "weights: there is no '{}'", name);
+  if (!weight) fail(ErrorKind::kNotFound, "weights: '{}' does not exist", name);
   return {weight->shape(), Bytes(weight->data().begin(), weight->data().end())};
 }
 

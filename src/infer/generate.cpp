@@ -40,7 +40,7 @@ graph::SessionOptions decoding_options(kernels::Backend backend) {
 graph::DecodingGraph decoding_of(const Model& model) {
   const graph::Graph& graph = model.graph();
   if (graph::decodes_with_cache(graph)) return graph::to_decoding(graph);
-  if (!graph::is_language_model(graph)) fail(ErrorKind::kUsage, "the graph is no language model");
+  if (!graph::is_language_model(graph)) fail(ErrorKind::kUsage, "the graph is not a language model");
   return {graph, graph.inputs[0], graph::kNone, graph.outputs[0], model.signature().context};
 }
 

@@ -51,7 +51,7 @@ std::int64_t width_of(const nn::Model& model) {
 Signature of_images(const nn::Model& model) {
   const data::Preprocessing& p = model.preprocessing;
   if (static_cast<std::int64_t>(p.normalization.mean.size()) != p.channels) {
-    fail(ErrorKind::kCorrupt, "the model normalises {} channels of images that have {}", p.normalization.mean.size(),
+    fail(ErrorKind::kCorrupt, "the model normalises {} channels, but its images have {}", p.normalization.mean.size(),
          p.channels);
   }
   Signature out;

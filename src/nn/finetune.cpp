@@ -158,10 +158,10 @@ FinetuneStart start_from(const Built& built, const std::vector<std::string>& lab
   if (built.lora && !start.fresh.empty()) {
     throw Error(
         ErrorKind::kUsage,
-        fmt::format("it lacks '{}', which would stay as it was drawn: lora trains adapters only", start.fresh[0]),
+        fmt::format("it lacks '{}', which would keep its random values: lora trains adapters only", start.fresh[0]),
         "leave out what differs from the base, or train without lora");
   }
-  if (taken == 0) fail(ErrorKind::kUsage, "it has none of the tensors of this model, so nothing would come from it");
+  if (taken == 0) fail(ErrorKind::kUsage, "it has none of this model's tensors");
   return start;
 }
 

@@ -46,7 +46,8 @@ graph::Graph build_llama(const LlamaConfig& config) {
       config.kv_heads < 1 || config.hidden < 1 || config.width % config.heads != 0 ||
       config.width / config.heads % 2 != 0 || config.heads % config.kv_heads != 0) {
     fail(ErrorKind::kUsage,
-         "llama: sizes must be at least 1, heads divide the width into heads of even width, kv_heads divide heads");
+         "llama: sizes must be at least 1, heads must divide the width into even widths, and kv_heads must divide "
+         "heads");
   }
   Transformer net(config.width, config.dropout);
   const ValueId ids = net.ids();

@@ -16,8 +16,8 @@ namespace {
 void check_place(const TomlReader& model, const Built& built) {
   if (built.family != "gpt2" && built.family != "llama")
     model.fail_at("lora", fmt::format("it is for gpt2 and llama, the model is \"{}\"", built.family));
-  if (!model.has("init")) model.fail_at("lora", "it adapts a model that is there: name one with init");
-  if (model.has("freeze")) model.fail_at("freeze", "with lora everything but the adapters stays as it is");
+  if (!model.has("init")) model.fail_at("lora", "it adapts an existing model: name one with init");
+  if (model.has("freeze")) model.fail_at("freeze", "with lora only the adapters are trained");
 }
 
 graph::LoraSpec read_spec(TomlReader& table, const graph::Graph& graph, Json& config) {

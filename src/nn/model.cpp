@@ -62,7 +62,7 @@ Files files_of(const store::Store& store, const Digest& manifest) {
     if (!entry || entry->mode == store::kModeLink) return std::nullopt;
     const store::BlobReader reader = store.open_blob(entry->content);
     if (const std::uint64_t size = std::max(entry->size, reader.size()); size > most)
-      fail(ErrorKind::kCorrupt, "{}: {} are more than it may have", place(name), format_bytes(size));
+      fail(ErrorKind::kCorrupt, "{}: {} is more than the allowed size", place(name), format_bytes(size));
     return read_whole(reader);
   };
   return {read, place};
@@ -197,7 +197,8 @@ bool is_model_folder(const std::string& folder) {
 
 FolderModel load_model_folder(const std::string& folder) {
   if (!is_model_folder(folder)) {
-    throw Error(ErrorKind::kNotFound, fmt::format("{}: there is no model in it, for want of {}", folder, kModelFile),
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("{}: not a model's folder, because {} is missing", folder, kModelFile),
                 "`mlx checkout NAME --to FOLDER` writes a model's files into a folder");
   }
   const Files files = files_of(folder);

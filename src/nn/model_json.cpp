@@ -213,7 +213,7 @@ Model model_from_json(const Json& json, const std::string& what) {
   model.labels = labels_from_json(json, model.graph, what);
   model.preprocessing = preprocessing_from_json(json, model.graph, what);
   if (canonical(json_object(json, "signature", what)) != canonical(signature(model.graph))) {
-    fail(ErrorKind::kCorrupt, "{}: 'signature' does not say what the graph's inputs and outputs are", what);
+    fail(ErrorKind::kCorrupt, "{}: 'signature' does not match the graph's inputs and outputs", what);
   }
   return model;
 }

@@ -40,7 +40,7 @@ void LiveRuns::hold(const std::string& run) {
   Fd file = disk_.open_append(path_of(run));
   for (int i = 0; try_lock(file, LOCK_EX) == Lock::kHeldElsewhere; ++i) {
     if (i == kLockTries) {
-      throw Error(ErrorKind::kConflict, fmt::format("run:{}: another process works in it", run),
+      throw Error(ErrorKind::kConflict, fmt::format("run:{}: another process is working on it", run),
                   "wait until it has ended, or stop that process");
     }
     std::this_thread::sleep_for(kLockPause);

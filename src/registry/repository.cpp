@@ -314,7 +314,7 @@ const std::set<std::string>& Repository::own_actors() {
     }
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kIo && error.kind != ErrorKind::kCorrupt) throw;
-    log("whose this clone is cannot be read: {}", error.message);
+    log("cannot read whose clone this is: {}", error.message);
   }
   return state_->own_actors.emplace(std::move(own));
 }
@@ -330,7 +330,7 @@ void Repository::require_history() {
   if (!is_history_lost(db()) || is_history_given_up(db())) return;
   throw Error(ErrorKind::kCorrupt,
               fmt::format("{}: its recorded history is lost, so nothing can be added", state_->folder),
-              "`mlx pull` brings what a remote has, `mlx fsck --rebuild` takes in what the packs have");
+              "`mlx pull` fetches what a remote has; `mlx fsck --rebuild` applies what the packs have");
 }
 
 const std::string& Repository::clock_doubt() const {

@@ -64,12 +64,13 @@ void read_train(TomlReader table, TrainConfig& config, const data::Kind& kind) {
   config.checkpoint_every = read_checkpoint_interval(table, *config.train);
   config.loss =
       table.has("loss") ? table.one_of("loss", {"softmax", "binary", "mse", "huber"}) : table.string("loss", "");
-  if (table.has("huber_delta") && config.loss != "huber") table.fail_at("huber_delta", "it is for loss = \"huber\"");
+  if (table.has("huber_delta") && config.loss != "huber")
+    table.fail_at("huber_delta", "it is only for loss = \"huber\"");
   config.huber_delta = table.number("huber_delta", 1e-6, 1e6, 1);
   config.precision = table.one_of("precision", precision_words(), "");
   config.precision_place = fmt::format("{}: [train] precision", table.place("precision"));
   if (config.label_smoothing > 0 && (config.loss == "mse" || config.loss == "huber"))
-    table.fail_at("label_smoothing", "it is for classes and labels");
+    table.fail_at("label_smoothing", "it is only for classes and labels");
   config.portable = table.one_of("numerics", {"native", "portable"}, "native") == "portable";
   config.reading.loss = config.loss;
   table.finish();
@@ -181,7 +182,7 @@ graph::LossSpec loss_spec(const TrainConfig& config, data::TargetKind targets) {
   spec.name = usual.loss;
   const bool fits = config.loss.empty() || config.loss == spec.name || (numbers && config.loss == "huber");
   if (!fits) {
-    fail(ErrorKind::kUsage, "{}: [train] loss = \"{}\" is not for targets that are {}", config.file, config.loss,
+    fail(ErrorKind::kUsage, "{}: [train] loss = \"{}\" does not fit targets that are {}", config.file, config.loss,
          usual.targets);
   }
   if (!config.loss.empty()) spec.name = config.loss;

@@ -42,7 +42,7 @@ std::string describe(const std::optional<Origin>& origin) {
   if (!origin) return {};
   const graph::NotFinite& what = origin->what;
   if (what.node.empty()) return fmt::format("'{}' is not finite at step {}", what.value, origin->step);
-  return fmt::format("{} ({}) was the first not to be finite, at step {}", what.node, what.op, origin->step);
+  return fmt::format("{} ({}) was the first to become non-finite, at step {}", what.node, what.op, origin->step);
 }
 
 }  // namespace mlx::train

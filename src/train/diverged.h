@@ -27,7 +27,7 @@ using RateOf = std::function<double(std::int64_t step)>;
 std::optional<Origin> find_origin(TrainingStep& training, const CheckpointState& good, std::int64_t step, bool done,
                                   const BatchOf& batch_of, const RateOf& rate_of, Progress& progress);
 
-// "conv2 (conv2d) was the first not to be finite, at step 12", or "" for nullopt.
+// "conv2 (conv2d) was the first to become non-finite, at step 12", or "" for nullopt.
 std::string describe(const std::optional<Origin>& origin);
 
 }  // namespace mlx::train

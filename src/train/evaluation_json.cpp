@@ -67,8 +67,7 @@ void read_confusion(const Json& json, Evaluation& out) {
       fail(ErrorKind::kCorrupt, "evaluation: the confusion matrix is not square");
     std::vector<std::int64_t> values;
     for (const Json& n : row) {
-      if (!n.is_number_integer())
-        fail(ErrorKind::kCorrupt, "evaluation: the confusion matrix holds something else than counts");
+      if (!n.is_number_integer()) fail(ErrorKind::kCorrupt, "evaluation: the confusion matrix must hold counts");
       values.push_back(n.get<std::int64_t>());
     }
     out.confusion.push_back(std::move(values));

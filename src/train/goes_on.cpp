@@ -57,7 +57,7 @@ void check_goes_on(const registry::Run& run, const work::Work& work) {
   if (different.empty()) return;
   throw Error(ErrorKind::kConflict,
               fmt::format("run:{} was made with another config or dataset: {}", run.id, fmt::join(different, ", ")),
-              "resume with what it was started with, or start a new run without --resume");
+              "resume it with its own config and dataset, or start a new run without --resume");
 }
 
 std::optional<Digest> checkpoint_input(const registry::Run& run) {
@@ -74,7 +74,7 @@ Digest last_checkpoint(registry::Repository& repository, const registry::Run& ru
   const bool kept_none = run.status == registry::RunStatus::kDone;
   throw Error(
       ErrorKind::kConflict,
-      fmt::format("run:{} has no checkpoint to go on from, and {}", run.id,
+      fmt::format("run:{} has no checkpoint to continue from, and {}", run.id,
                   kept_none ? "is done: it kept none ([train] keep_state)"
                             : "somebody else started it, or it was started with other numerics or another config"),
       "train it anew, without --resume");

@@ -85,10 +85,8 @@ std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {
                          std::int64_t free) {
   const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
   const std::string needs = fmt::format(
-      "{}: the training needs {}{}: weights and optimizer {}, activations {} with all computed again that "
-      "helps; ",
-      config.file, text(least.peak), least.device.empty() ? "" : " of the GPU's memory", text(least.weights),
-      text(least.arena));
+      "{}: the training needs {}{}: weights and optimizer {}, activations {} even with recomputation; ", config.file,
+      text(least.peak), least.device.empty() ? "" : " of the GPU's memory", text(least.weights), text(least.arena));
   const std::string smaller = fmt::format("a smaller [train] batch, accumulate = {}", 2 * config.accumulate);
   if (free > 0) {
     throw Error(ErrorKind::kUsage, fmt::format("{}{} are free", needs, text(free)),
@@ -106,10 +104,10 @@ void check_machine(const TrainConfig& config, const MemoryForecast& forecast) {
   if (forecast.peak <= there) return;
   const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
   throw Error(ErrorKind::kUsage,
-              fmt::format("{}: the training needs {}, weights and optimizer {} of it, and this machine has {}",
+              fmt::format("{}: the training needs {}, of which weights and optimizer take {}, and this machine has {}",
                           config.file, text(forecast.peak), text(forecast.weights), text(there)),
-              fmt::format("a smaller model, a smaller [train] batch, accumulate = {}, or --memory SIZE, which computes "
-                          "parts of the forward pass again",
+              fmt::format("use a smaller model, a smaller [train] batch, accumulate = {}, or --memory SIZE, which "
+                          "recomputes parts of the forward pass",
                           2 * config.accumulate));
 }
 
@@ -191,8 +189,7 @@ std::string to_text(const MemoryForecast& forecast) {
                                 forecast.device.empty() ? "" : "GPU ", text(forecast.peak), text(forecast.weights),
                                 text(forecast.arena), forecast.device.empty() ? "program and data" : "data",
                                 text(forecast.process + forecast.batches));
-  if (forecast.recomputed > 0)
-    out += fmt::format("; {} operations are computed again in backward", forecast.recomputed);
+  if (forecast.recomputed > 0) out += fmt::format("; {} operations are recomputed in backward", forecast.recomputed);
   return out;
 }
 

@@ -30,7 +30,7 @@ void check_possible(const TrainConfig& config, Precision precision, kernels::Bac
   const std::string problem = precision == Precision::kBF16 ? kernels::bf16_problem(backend) : "";
   if (!problem.empty()) {
     throw Error(ErrorKind::kMissing, fmt::format("{}: {}", place(), problem),
-                "precision = \"f32\" trains anywhere; \"auto\" takes bf16 only where it is there");
+                "precision = \"f32\" works anywhere; \"auto\" uses bf16 only if it is available");
   }
 }
 

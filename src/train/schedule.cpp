@@ -64,7 +64,7 @@ const ScheduleRow& schedule_row(const std::string& name) {
 }
 
 void refuse(const TomlReader& train, const char* key, const std::string& name, const char* whose) {
-  if (train.has(key)) train.fail_at(key, fmt::format("schedule '{}' has no such key, it is for {}", name, whose));
+  if (train.has(key)) train.fail_at(key, fmt::format("schedule '{}' has no such key; it belongs to {}", name, whose));
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ Schedule read_schedule(TomlReader& train, double default_rate, std::int64_t epoc
     out.milestones = train.numbers("milestones", 0, kMaxEpochs);
     out.gamma = train.number("gamma", 0, 1, out.gamma);
     if (out.milestones.empty() || !std::ranges::is_sorted(out.milestones, std::less_equal<>()))
-      train.fail_at("milestones", "expected epochs that rise, such as [30, 60, 80]");
+      train.fail_at("milestones", "expected ascending epochs, such as [30, 60, 80]");
   } else {
     refuse(train, "milestones", out.name, "step");
     refuse(train, "gamma", out.name, "step");

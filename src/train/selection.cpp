@@ -57,12 +57,12 @@ SelectionConfig read_selection(TomlReader& train, bool validated) {
   if (!validated) {
     for (const char* key : {"keep", "patience"}) {
       const bool asked = std::string_view(key) == "keep" ? out.keep_best : out.patience > 0;
-      if (asked) train.fail_at(key, "needs data to validate with: set [data] valid or hold_out");
+      if (asked) train.fail_at(key, "needs validation data: set [data] valid or hold_out");
     }
   }
   const bool used = out.keep_best || out.patience > 0;
   if (used) out.metric = train.string("metric", kMain);
-  if (!used && train.has("metric")) train.fail_at("metric", "is for keep = \"best\" and patience only");
+  if (!used && train.has("metric")) train.fail_at("metric", "it is only for keep = \"best\" and patience");
   return out;
 }
 

@@ -110,10 +110,9 @@ void take_up(const Training& t, work::Work& work) {
   if (!run) return;
   work.resume = run->id;
   if (!t.options.notice) return;
-  t.options.notice(
-      fmt::format("run:{} is the same training, {}, and has a checkpoint at step {}: going on from it "
-                  "(--fresh begins anew)",
-                  run->id, name_of(run->status), registry::checkpoints(t.repository, run->id).back().step));
+  t.options.notice(fmt::format(
+      "run:{} is the same training, {}, with a checkpoint at step {}: continuing from it (--fresh starts anew)",
+      run->id, name_of(run->status), registry::checkpoints(t.repository, run->id).back().step));
 }
 
 // Work before the run: determines which run it is, and checks for errors.

@@ -100,9 +100,9 @@ class Loop {
     now_ = starting_point();
     if (now_.step > total_steps_ && options_.from && !options_.resume) {
       throw Error(ErrorKind::kUsage,
-                  fmt::format("{}: the run to go on from has done {} of the {} steps that {} epochs are", config_.file,
+                  fmt::format("{}: the run to continue has done {} of the {} steps in {} epochs", config_.file,
                               now_.step, total_steps_, config_.epochs),
-                  "say how many it is to be in all: --set train.epochs=N");
+                  "set the total number of epochs: --set train.epochs=N");
     }
     sink_.begin(now_.step);
     from_ = now_.step;

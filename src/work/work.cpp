@@ -188,7 +188,7 @@ Outcome run_once(registry::Repository& repository, Work work, const Body& body, 
 
 void require_repository(const registry::Repository& repository) {
   if (path_exists(join_path(repository.mlx_folder(), "meta.db"))) return;
-  throw Error(ErrorKind::kNotFound, fmt::format("{} was removed while the run went on", repository.mlx_folder()),
+  throw Error(ErrorKind::kNotFound, fmt::format("{} was removed during the run", repository.mlx_folder()),
               "what was not stored before is lost; restore the folder, or make a new repository with `mlx init`");
 }
 

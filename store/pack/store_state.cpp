@@ -97,7 +97,7 @@ std::shared_ptr<const KeyRing> StoreState::ring() const {
   if (!encrypted) return nullptr;
   if (!options.keys) {
     throw Error(ErrorKind::kRefused, fmt::format("{}: encrypted, and no key is unlocked", folder),
-                "`mlx key list` says for whom it is locked");
+                "`mlx key list` shows who can unlock it");
   }
   return options.keys->ring();
 }

@@ -111,7 +111,7 @@ void EncryptedRemote::receive(const std::vector<ObjectKey>& keys, const TakeStor
     }
   }
   if (const auto absent = missing(wanted); !absent.empty()) {
-    fail(ErrorKind::kNotFound, "{} does not hold {} of the objects that are needed, as {}", kWhere, absent.size(),
+    fail(ErrorKind::kNotFound, "{} lacks {} of the needed objects, for example {}", kWhere, absent.size(),
          absent.front().id.brief());
   }
   std::unordered_map<ObjectKey, Digest, ObjectKeyHash> plain_of;

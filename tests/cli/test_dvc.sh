@@ -48,7 +48,7 @@ done
 # A cache elsewhere, and .dvc files removed.
 layout=files/md5/ hash=$'  hash: md5\n'
 make "$work/repo"
-mv .dvc/cache ../elsewhere && error 3 "data/raw and 1 more: not in the cache of DVC" mlx import dvc
+mv .dvc/cache ../elsewhere && error 3 "data/raw and 1 more: not in the DVC cache" mlx import dvc
 has "$err" "dvc fetch"
 printf '[core]\n    dir = no\n[cache]\n    dir = ../../elsewhere\n' >.dvc/config
 expect 0 mlx import dvc data/raw --remove
@@ -68,5 +68,5 @@ sed -i 's|path: .*|path: run|; s|md5: .*|md5: x|' data/run.dvc && error 6 "has n
 echo 'outs: [a]' >data/run.dvc && error 6 "data/run.dvc:1: is YAML of a kind" mlx import dvc data/run
 head -c 300000 /dev/zero >data/run.dvc && error 6 "too large" mlx import dvc data/run
 error 3 "no .dvc file there" mlx import dvc none
-rm -r .dvc && error 3 "not in a repository of DVC" mlx import dvc data/raw.dvc
+rm -r .dvc && error 3 "not in a DVC repository" mlx import dvc data/raw.dvc
 error 2 "a subcommand is missing" mlx import

@@ -356,7 +356,7 @@ expect 0 mlx checkout
 # bug: if the file of keys was lost, `mlx init --encrypt` made new keys.
 cd "$work/shred" && mv .mlx/keys ../keys-kept && rm .mlx/keys.copy
 error 4 "are missing" mlx init --encrypt
-error 3 "takes them from its encrypted remote" mlx add e
+error 3 "takes them from an encrypted remote" mlx add e
 for command in fsck "fsck -n --repair"; do
   # shellcheck disable=SC2086
   error 6 "mlx fsck --repair" mlx $command # bug: was no damage, and could not be repaired
@@ -396,7 +396,7 @@ put_keys ../remote5 ../keys-before
 error 5 "which lacks keys that this clone has seen there" mlx pull
 error 5 "which lacks keys that this clone has seen there" mlx -C ../changed-clone pull
 expect 0 mlx push
-has "$err" "went back to revision 1: revision 2 of this clone is put there again"
+has "$err" "went back to revision 1: this clone's revision 2 is sent again"
 expect 0 mlx push
 ! grep -q "went back" <<<"$err" || fail "said twice"
 expect 0 mlx -C ../changed-clone pull
@@ -440,7 +440,7 @@ mkdir d && echo forged >d/1 && expect 0 mlx add d && expect 0 mlx commit -m 1 &&
 for forged in ../forged ../remote5-old; do
   [ -e "$forged" ] || { cp -r ../remote5 "$forged" && put_keys "$forged" ../keys-before; }
   rm -rf "$work/fresh" && mkdir "$work/fresh" && sed "s#\.\./remote5#$forged#" ../changed/mlx.toml >"$work/fresh/mlx.toml"
-  MLX_PASSPHRASE_FILE=$work/pass error 5 "is without the one that mlx.toml pins, SHA256:" mlx -C "$work/fresh" pull -q
+  MLX_PASSPHRASE_FILE=$work/pass error 5 "lacks the revision that mlx.toml pins, SHA256:" mlx -C "$work/fresh" pull -q
   [ ! -e "$work/fresh/.mlx/keys" ] || fail "keys that are not those of mlx.toml were taken"
 done
 cp ../changed/mlx.toml "$work/fresh/mlx.toml"
@@ -489,7 +489,7 @@ rm -r ../remote6 && mv ../remote6-old ../remote6 && cp mlx.toml ../rights-old &&
 cd ../rights-old && pinned=$(grep ^keys mlx.toml)
 error 5 "ask who pinned it" mlx pull
 for how in "" --repair; do error 5 "ask who pinned it" mlx push $how; done
-for how in "" -n; do error 5 "is without the one that mlx.toml pins for 'origin', SHA256:" mlx key pin $how; done
+for how in "" -n; do error 5 "lacks the revision that mlx.toml pins for 'origin', SHA256:" mlx key pin $how; done
 same "$(grep ^keys mlx.toml)" "$pinned"
 diff -r ../remote6 ../remote6-kept || fail "keys were put there that mlx.toml does not pin"
 expect 0 mlx -C ../rights push

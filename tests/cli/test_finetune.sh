@@ -82,7 +82,7 @@ has "$err" "spots.toml:5:"
 config 'init = "clf@v1"
 family = "mlp"
 hidden = [8]'
-error 2 "none of the tensors" mlx train -c spots.toml
+error 2 "none of this model's tensors" mlx train -c spots.toml
 mlx quantize clf@v1 --calibrate data/bars >/dev/null 2>&1
 config 'init = "clf@v3"'
 error 2 "it is int8 and cannot be trained" mlx train -c spots.toml

@@ -93,7 +93,7 @@ db.execute("UPDATE version_makers SET message = 'changed'")
 db.commit()
 PY
 expect 6 mlx fsck
-has "$out" "the table 'version_makers' is not what the operations say"
+has "$out" "the table 'version_makers' does not match the operations"
 expect 0 mlx fsck --repair
 expect 0 mlx log data/a --json
 same "$(json 'd["versions"][0]["message"]')" first
@@ -106,7 +106,7 @@ expect 0 mlx fsck --repair
 expect 0 mlx fsck
 sed -i 's/^size .*/size 1/' data/b.mlx
 expect 6 mlx fsck
-has "$out" "data/b.mlx: says"
+has "$out" "data/b.mlx: claims"
 mlx add -q data/b
 expect 0 mlx fsck
 

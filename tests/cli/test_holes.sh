@@ -44,7 +44,7 @@ cp -r .mlx saved
 rm .mlx/meta.db* .mlx/journal
 expect 0 mlx ls
 expect 6 mlx fsck
-has "$out" "meta.db does not know it"
+has "$out" "not in meta.db"
 has "$out" "was lost together with the journal"
 error 6 "fsck --rebuild" mlx gc --yes --grace 0
 expect 6 mlx audit verify  # bug: 0 operations were as they were written

@@ -142,7 +142,7 @@ wait "$server" || fail "ended with $?"
 server=""
 
 # What is wrong is named, and nothing is made.
-error 3 "there is no model in it" mlx import model data
+error 3 "data: not a model's folder" mlx import model data
 error 2 "cannot name a model" mlx import model nets/circle --name 'a@b'
 python3 "$here/outside.py" rows nets/bad
 jq -c '.graph.nodes[0].op = "spin"' nets/bad/model.json >changed && mv changed nets/bad/model.json

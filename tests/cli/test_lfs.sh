@@ -47,14 +47,14 @@ same "$(cat data.mlx models/m.bin.mlx)" "$imported"
 expect 0 mlx fsck
 
 # Wrong requests and damaged caches.
-error 2 "nothing in it is in Git LFS" mlx import lfs src
-error 3 "nothing there" mlx import lfs none
+error 2 "no file in it is tracked by Git LFS" mlx import lfs src
+error 3 "none: not in the commit at HEAD" mlx import lfs none
 error 4 "would hold the same files" mlx import lfs data/train
 cd .. && GIT_LFS_SKIP_SMUDGE=1 git clone -q "file://$work/theirs" damaged && cd damaged && mlx init -q 2>/dev/null && git lfs fetch >/dev/null 2>&1
 object=$(find .git/lfs/objects -type f -size 1000c)
 # (A copy of it: git-lfs links objects of a clone on the same disk.)
 cp "$object" ../copy && printf X | dd of=../copy conv=notrunc status=none && mv -f ../copy "$object"
-error 6 "models/m.bin: its content is" mlx import lfs data models/m.bin
+error 6 "models/m.bin: its content has the digest" mlx import lfs data models/m.bin
 has "$err" "the cache is damaged"
 [ ! -e models/m.bin.mlx ] && [ ! -e data.mlx ] || fail "half of it was imported"
 cd .. && mkdir nogit && cd nogit && mlx init -q 2>/dev/null && error 3 "not in a git repository" mlx import lfs && cd ../theirs

@@ -65,7 +65,7 @@ for _ in $(seq 400); do
   [ -z "$run" ] || break
   sleep 0.05
 done
-error 4 "another process works in it" mlx train -c long.toml --resume "$run"
+error 4 "another process is working on it" mlx train -c long.toml --resume "$run"
 same "$(listed --status running)" "train 0.003"
 kill -KILL "$process"
 wait "$process" 2>/dev/null || true
@@ -120,7 +120,7 @@ same "$(json 'd["requirements"][0]["met"], d["unchanged"]')" "(False, True)"
 expect 1 mlx eval clf@v1 --data data/bars --require 'accuracy > 1' --require 'loss < 100'
 has "$out" "accuracy > 1: not met, it is"
 error 2 "expected NAME, an operator and a value" mlx eval clf@v1 --data data/bars --require 'accuracy'
-error 2 "is no number" mlx eval clf@v1 --data data/bars --require 'accuracy = high'
+error 2 "is not a number" mlx eval clf@v1 --data data/bars --require 'accuracy = high'
 error 2 "did you mean 'accuracy'" mlx eval clf@v1 --data data/bars --require 'acuracy > 0.5'
 error 2 "expected NAME, an operator and a value" mlx log --where accuracy
 error 2 "expected NAME, an operator and a value" mlx log --where 'accuracy=>1'

@@ -104,7 +104,7 @@ bad 'init = "gpt2@v1"
 lora = 4' "lora"
 bad 'init = "gpt2@v1"
 freeze = ["tokens.*"]
-lora = { rank = 4 }' "with lora everything but the adapters stays as it is"
+lora = { rank = 4 }' "with lora only the adapters are trained"
 sed 's/heads = 2/heads = 2\nlora = { rank = 4 }/' gpt2.toml >bad.toml
 error 2 "name one with init" mlx train -c bad.toml
 tune 'init = "gpt2@v1"

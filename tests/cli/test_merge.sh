@@ -152,7 +152,7 @@ pointer clf 1 model >a && pointer clf 2 model >b && pointer clf 3 model >c
 cp a current && expect 0 mlx merge-file current a b && same "$(cat current)" "$(cat b)"
 cp b current && expect 0 mlx merge-file current a a && same "$(cat current)" "$(cat b)"
 cp b current && expect 0 mlx merge-file current a b && same "$(cat current)" "$(cat b)"
-cp b current && expect 1 mlx merge-file current a c && has "$err" "weights are not merged" && has "$(cat current)" ">>>>>>> theirs"
+cp b current && expect 1 mlx merge-file current a c && has "$err" "weights cannot be merged" && has "$(cat current)" ">>>>>>> theirs"
 cp b current && expect 0 mlx merge-file --theirs current a c && same "$(cat current)" "$(cat c)"
 : >none && cp a current && expect 1 mlx merge-file current none b
 pointer clf 1 dataset >d && cp a current && expect 1 mlx merge-file current a d && has "$err" "a dataset on one side"

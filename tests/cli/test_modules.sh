@@ -34,10 +34,10 @@ PY
 }
 other_build "$cuda"
 other_build "$onednn"
-says gpu "mlx_cuda.so is of another build of mlx"
+says gpu "mlx_cuda.so comes from another build of mlx"
 says onednn None
-error 8 "mlx_cuda.so is of another build of mlx" here_mlx eval none --data none --device cuda
-MLX_KERNELS=onednn error 8 "mlx_onednn.so is of another build of mlx" here_mlx eval none --data none --device cpu
+error 8 "mlx_cuda.so comes from another build of mlx" here_mlx eval none --data none --device cuda
+MLX_KERNELS=onednn error 8 "mlx_onednn.so comes from another build of mlx" here_mlx eval none --data none --device cpu
 
 # bug: one that had been cut off was a bus error.
 whole

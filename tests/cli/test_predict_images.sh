@@ -83,7 +83,7 @@ expect 0 mlx eval ./box --data data/bars --json # the version that it is, which 
 same "$(json "d['unchanged'], d['model'], d['recorded']")" "(True, 'clf@v1', True)"
 truncate -s -4 box/weights.safetensors
 error 6 "box/weights.safetensors" mlx predict box image0.pgm
-error 3 "there is no model in it" mlx predict ./data image0.pgm
+error 3 "data: not a model's folder" mlx predict ./data image0.pgm
 
 error 2 "small.pgm: 6x5x1, but clf@v1 takes images of 6x6x1" mlx predict clf small.pgm
 error 2 "color.ppm: 6x6x3" mlx predict clf color.ppm

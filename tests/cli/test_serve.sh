@@ -73,7 +73,7 @@ PY
 kill -TERM "$server"
 wait "$server" || fail "ended with $?"
 server=""
-error 3 "there is no model in it" mlx serve ./data
+error 3 "data: not a model's folder" mlx serve ./data
 error 3 "mlx init" mlx serve nothing -C "$outside"
 
 # Several models at once, of each kind, with the answers of mlx predict.
@@ -126,7 +126,7 @@ same "$(sed -n 's/^data: //p' "$work/events" | jq -s 'map(.text_output) | add')"
 events() { grep -c '^data: {"model_name"' "$work/events" || true; }
 [ "$(events)" -ge 60 ] || fail "$(events) events for 60 tokens"
 # What is wrong with a request is said, with its place.
-has "$(ask /v2/models/price/infer '{"rows":[{"rooms":"two","city":"Ulm"}]}')" "the request: row 1: column 'rooms': 'two' is no number"
+has "$(ask /v2/models/price/infer '{"rows":[{"rooms":"two","city":"Ulm"}]}')" "the request: row 1: column 'rooms': 'two' is not a number"
 has "$(ask /v2/models/gpt/generate '{"text_input":"a","parameters":{"top_p":2}}')" "'top_p': expected a number above 0 and at most 1, got 2"
 has "$(ask /v2/models/gpt/infer '{}')" "POST /v2/models/gpt/generate asks it"
 has "$(ask /v2/models/nope/infer '{}')" "this server has 'clf', version 1; 'price', version 1"

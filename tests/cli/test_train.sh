@@ -80,12 +80,12 @@ killed_training 30 --force
 [ "$(mlx show "$run" --json | field "['status']")" = done ] || fail "the resumed run is not done"
 [ "$(mlx train --resume "$run" --json 2>/dev/null | field "['unchanged']")" = True ] || fail "a run that is done is resumed"
 error 4 "another config or dataset: train.seed" mlx train --set train.seed=7 --resume "$run"
-error 2 "the 10 steps that 1 epochs are" mlx train --set train.epochs=1 --resume "$run"
+error 2 "the 10 steps in 1 epochs" mlx train --set train.epochs=1 --resume "$run"
 
 # bug: after an interruption a plain `mlx train` began at step 0 again, without a word.
 killed_training 30 --set train.seed=8
 expect 0 mlx train --set train.seed=8 --json
-has "$err" "$run is the same training, killed, and has a checkpoint at step "
+has "$err" "$run is the same training, killed, with a checkpoint at step "
 same "$(json "'run:' + d['run'], d['summary']['resumed_from'] > 0")" "('$run', True)"
 eights=$(json "d['digest']")
 killed_training 30 --set train.seed=8 --force
@@ -168,7 +168,7 @@ until rm -rf .mlx; do :; done  # the run writes files meanwhile
 code=0
 wait "$pid" || code=$?
 [ "$code" = 3 ] || fail "a removed repository gives exit $code: $(cat err.txt)"
-grep -q "was removed while the run went on" err.txt || fail "a removed repository is not named: $(cat err.txt)"
+grep -q "was removed during the run" err.txt || fail "a removed repository is not named: $(cat err.txt)"
 cd .. && rm -r signals
 
 # A rate that is too high: the step and the first operation.
@@ -176,7 +176,7 @@ mkdir wild && cp -r data wild/ && sed 's/norm = "batch", //; s/epochs = 4/epochs
 cd wild
 mlx init >/dev/null && mlx add data/bars >/dev/null && mlx commit -m bars >/dev/null
 # bug: it exited with 1, which means that a check answered no.
-error 9 "was the first not to be finite, at step" mlx train
+error 9 "was the first to become non-finite, at step" mlx train
 cd ..
 
 # Bad values are named with file and line.
@@ -187,9 +187,9 @@ bad_train() { # LINE MESSAGE
 }
 bad_train 'optimizer = "adam"' "adamw"
 bad_train 'accumulate = 5' "do not make a batch of 24"
-bad_train 'keep = "best"' "needs data to validate with"
+bad_train 'keep = "best"' "needs validation data"
 bad_train 'checkpoint_every = "5 parsecs"' "200 steps"
-bad_train 'gamma = 0.5' "it is for step"
+bad_train 'gamma = 0.5' "it belongs to step"
 
 # Broken data is refused, with what and where, and makes nothing.
 breaks() { # MESSAGE: the folder data/broken as it is now

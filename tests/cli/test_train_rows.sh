@@ -124,7 +124,7 @@ error 2 "not a table by its name" mlx predict price price.toml
 printf 'rooms,city\n1,Bonn\n' >short.csv
 error 2 "short.csv has no column 'garden'" mlx predict price short.csv
 printf 'rooms,city,garden\nmany,Bonn,true\n' >words.csv
-error 6 "words.csv: line 2: column 'rooms': 'many' is no number" mlx predict price words.csv
+error 6 "words.csv: line 2: column 'rooms': 'many' is not a number" mlx predict price words.csv
 error 3 "there is no such file" mlx predict price missing.csv
 
 # What is wrong is said, with its place.
@@ -134,7 +134,7 @@ refuses() { # CODE TEXT DATA-KEYS [TRAIN-KEYS]
 }
 refuses 2 "bad.toml:3: [data] target: train.csv has no column 'prise'" 'target = "prise"'
 has "$err" "did you mean 'price'"
-refuses 2 "which column of train.csv is to be learned?" ""
+refuses 2 "which column of train.csv is the target?" ""
 refuses 2 "loss = \"mse\" needs numbers" 'target = "kind"' 'loss = "mse"'
 refuses 2 "expected one of" 'target = "kind"' 'loss = "mean"'
 refuses 2 "label_smoothing is for classes and labels" 'target = "price"' 'label_smoothing = 0.1'
@@ -183,7 +183,7 @@ defaults data/odd ''
 expect 0 mlx train -c plain.toml --set train.epochs=1
 has "$err" 'train.csv: 99.0 % of `y` are numbers, and '"'?' in line 9 is none"
 has "$out" "to learn: y class of 100"
-error 6 "line 9: column 'y': '?' is no number" mlx train -c plain.toml --set data.columns.y=number
+error 6 "line 9: column 'y': '?' is not a number" mlx train -c plain.toml --set data.columns.y=number
 expect 0 mlx train -c plain.toml --set train.epochs=1 --set data.columns.y=category
 lacks "$err" warning
 error 2 "unknown key 'colums'" mlx train -c plain.toml --set data.colums.y=category

@@ -76,7 +76,7 @@ cd two && echo more >d/more && as bob expect 0 mlx add d && as bob expect 0 mlx 
 as bob expect 0 mlx key signing
 bob=$out
 cd ../team && before=$(mlx log --json)
-as ada error 5 "has signed nothing here before" mlx pull
+as ada error 5 "has not signed anything here before" mlx pull
 has "$err" "mlx key trust NAME '$bob' --may commit"
 # bug: a stranger's key, ready to paste, was all the advice there was.
 has "$err" "\`git pull\` may bring a newer [people]"

@@ -187,9 +187,9 @@ TEST_CASE("rows: a column of numbers but for a few cells is warned of, unless it
   CHECK(classes.kind == TargetKind::kClass);
   CHECK(classes.outputs().size() == 7);
   declared.columns["bmi"] = ColumnKind::kNumber;
-  CHECK(says(failure(table, declared, ErrorKind::kCorrupt), "line 19: column 'bmi': 'abc' is no number"));
+  CHECK(says(failure(table, declared, ErrorKind::kCorrupt), "line 19: column 'bmi': 'abc' is not a number"));
   declared.columns["bmi"] = ColumnKind::kIgnore;
-  CHECK(says(failure(table, declared, ErrorKind::kUsage), "no column beside the targets"));
+  CHECK(says(failure(table, declared, ErrorKind::kUsage), "no column besides the targets"));
   declared.columns["bim"] = ColumnKind::kNumber;
   CHECK(says(failure(table, declared, ErrorKind::kUsage), "t.toml:5: [data.columns]: train.csv has no column 'bim'"));
   // The target of a regression.
@@ -267,11 +267,11 @@ TEST_CASE("rows: another split is read by the training split's schema") {
   CHECK(says(
       failure([&] { (void)read_rows(file_of("city,garden,rooms\nBonn,true,many\n"), train.schema, false, silent); },
               ErrorKind::kCorrupt),
-      "line 2: column 'rooms': 'many' is no number"));
+      "line 2: column 'rooms': 'many' is not a number"));
   const Rows words = rows_of("x,y\n1,a\n2,b\n", options_of({"y"}));
   CHECK(says(
       failure([&] { (void)read_rows(file_of("x,y\n1,a\n1,c\n"), words.schema, true, silent); }, ErrorKind::kCorrupt),
-      "line 3: column 'y': 'c' is none of the classes"));
+      "line 3: column 'y': 'c' is not among the classes"));
 }
 
 TEST_CASE("rows: hostile and mistaken tables") {
@@ -279,7 +279,7 @@ TEST_CASE("rows: hostile and mistaken tables") {
   CHECK(says(failure(kHouses, options_of({"prise"}), ErrorKind::kUsage),
              "t.toml:3: [data] target: train.csv has no column 'prise' | did you mean 'price'?"));
   CHECK(says(failure(kHouses, options_of({}), ErrorKind::kUsage),
-             "which column of train.csv is to be learned? | it has: rooms"));
+             "which column of train.csv is the target? | it has: rooms"));
   RowOptions features = price;
   features.features = {"room"};
   CHECK(says(failure(kHouses, features, ErrorKind::kUsage), "features: train.csv has no column 'room' | did you mean"));
@@ -288,7 +288,7 @@ TEST_CASE("rows: hostile and mistaken tables") {
   features.features = {"rooms", "rooms"};
   CHECK(says(failure(kHouses, features, ErrorKind::kUsage), "column 'rooms' occurs twice"));
   CHECK(says(failure("a,price\n1,2\n1,2,3\n", price, ErrorKind::kCorrupt), "train.csv: line 3: 3 cells, 2 columns"));
-  CHECK(says(failure("a,price\n\"1,2\n", price, ErrorKind::kCorrupt), "line 2: a quoted cell that does not end"));
+  CHECK(says(failure("a,price\n\"1,2\n", price, ErrorKind::kCorrupt), "line 2: an unterminated quoted cell"));
   CHECK(says(failure("a,price\n1e999,2\n", price, ErrorKind::kCorrupt), "column 'a': 1e999 is not a finite number"));
   CHECK(says(failure("a,price\n", price, ErrorKind::kCorrupt), "it has no rows"));
   CHECK(says(failure("", price, ErrorKind::kCorrupt), "it has no rows"));
@@ -315,7 +315,7 @@ TEST_CASE("rows: a schema survives model.json, and a damaged one is refused") {
   CHECK(says(changed([](Json& j) { j["features"][0]["std"] = 0; }), "'rooms': 'std': expected a number above 0"));
   CHECK(says(changed([](Json& j) { j["features"][1]["values"] = {"a", "a"}; }), "'a' occurs twice"));
   CHECK(says(changed([](Json& j) { j["features"][1]["name"] = "rooms"; }), "'rooms' occurs twice"));
-  CHECK(says(changed([](Json& j) { j["target"] = "class"; }), "'targets' are not what 'target' says"));
+  CHECK(says(changed([](Json& j) { j["target"] = "class"; }), "'targets' do not match 'target'"));
   CHECK(says(changed([](Json& j) { j.erase("features"); }), "features"));
 }
 

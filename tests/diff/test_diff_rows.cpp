@@ -147,9 +147,9 @@ TEST_CASE("tables without a column in common have no row in common") {
 
 TEST_CASE("what is no table names the line") {
   CHECK(error_of("a,b\n1,2\n1,2,3\n", TableKind::kCsv) == "line 3: 3 cells, 2 columns");
-  CHECK(error_of("a,b\n1,\"2\n\n", TableKind::kCsv) == "line 2: a quoted cell that does not end");
-  CHECK(error_of("a,b\n\"1\"x,2\n", TableKind::kCsv) == "line 2: text behind a quoted cell");
-  CHECK(error_of(std::string("a\n1\n\0\n", 6), TableKind::kCsv) == "line 3: a byte of 0, which text does not have");
+  CHECK(error_of("a,b\n1,\"2\n\n", TableKind::kCsv) == "line 2: an unterminated quoted cell");
+  CHECK(error_of("a,b\n\"1\"x,2\n", TableKind::kCsv) == "line 2: text after a quoted cell");
+  CHECK(error_of(std::string("a\n1\n\0\n", 6), TableKind::kCsv) == "line 3: a zero byte, which text cannot contain");
   CHECK(error_of("{\"a\":1}\n{\"a\":\n", TableKind::kJsonLines) == "line 2: not JSON");
   CHECK(error_of("{\"a\":1} x\n", TableKind::kJsonLines) == "line 1: not JSON");
   CHECK(error_of(std::string(200, '['), TableKind::kJsonLines) == "line 1: not JSON");

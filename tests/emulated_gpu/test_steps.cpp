@@ -107,7 +107,7 @@ TEST_CASE("a loss that is not finite is traced to the operation, and no checkpoi
   } catch (const Error& error) {
     message = error.message;
   }
-  REQUIRE_MESSAGE(message.find("was the first not to be finite, at step ") != std::string::npos, message);
+  REQUIRE_MESSAGE(message.find("was the first to become non-finite, at step ") != std::string::npos, message);
   const registry::Run run = registry::runs(*world.repository)[0];
   CHECK(run.status == registry::RunStatus::kFailed);
   if (const auto state = load_checkpoint(*world.repository, run.id, run.key))

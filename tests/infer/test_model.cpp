@@ -201,7 +201,7 @@ TEST_CASE("infer: rows given as named values equal the same rows of a file") {
   };
   CHECK(says(wrong(R"({"rooms": 2})"), "the request: row 1: column 'city' has no value"));
   CHECK(says(wrong("{\"rooms\": 2, \"city\": \"Ulm\"}\n{\"rooms\": 1}"), "row 2: column 'city' has no value"));
-  CHECK(says(wrong(R"({"rooms": "two", "city": "Ulm"})"), "row 1: column 'rooms': 'two' is no number"));
+  CHECK(says(wrong(R"({"rooms": "two", "city": "Ulm"})"), "row 1: column 'rooms': 'two' is not a number"));
   CHECK(says(wrong(R"([3])"), "row 1: column 'rooms' has no value"));
 }
 

@@ -139,8 +139,8 @@ TEST_CASE("model: a version whose weights claim to be longer than its graph's is
                           {kWeightsFile, store::kModeFile, std::uint64_t{1} << 45, small}})
           .id;
   batch->commit();
-  CHECK(
-      says(complaint([&] { (void)load_model(*repository.store, id); }, ErrorKind::kCorrupt), "more than it may have"));
+  CHECK(says(complaint([&] { (void)load_model(*repository.store, id); }, ErrorKind::kCorrupt),
+             "more than the allowed size"));
 }
 
 TEST_CASE("model: a language model keeps its tokenizer, which must fit its logits") {
@@ -191,7 +191,7 @@ TEST_CASE("model: a false description is corrupt, and the message says why") {
   CHECK(says(changed([](Json& j) { j["preprocessing"]["std"][1] = 0; }), "expected numbers above 0"));
   CHECK(says(changed([](Json& j) { j["preprocessing"]["mean"][1] = 1e300; }), "numbers that fit f32"));
   CHECK(says(changed([](Json& j) { j["preprocessing"]["mean"].erase(0); }), "expected 3 numbers"));
-  CHECK(says(changed([](Json& j) { j["signature"]["inputs"][0]["shape"][1] = 7; }), "'signature' does not say"));
+  CHECK(says(changed([](Json& j) { j["signature"]["inputs"][0]["shape"][1] = 7; }), "'signature' does not match"));
   CHECK(says(changed([](Json& j) { j["graph"]["nodes"].erase(0); }), "m: graph"));
 }
 

@@ -95,7 +95,7 @@ TEST_CASE("references") {
   SUBCASE("bad references") {
     for (const std::string reference : {"", "@v1", "clf@", "clf:", "clf@v1:", "../clf", "/clf"}) {
       INFO(reference);
-      CHECK(fails_with(ErrorKind::kUsage, "is no reference", [&] { resolve(c.repo(), reference); }) == "");
+      CHECK(fails_with(ErrorKind::kUsage, "is not a reference", [&] { resolve(c.repo(), reference); }) == "");
     }
   }
 }

@@ -127,7 +127,7 @@ TEST_CASE("bug: an attachment was gone once somebody else attached under its nam
   REQUIRE(shown.size() == 1);
   CHECK(shown[0].blob == his);
   CHECK(shown[0].actor == o.bob.repo().actor());
-  CHECK(o.tells("is shown in place of that of " + o.ada.repo().actor()));
+  CHECK(o.tells("replaces the one by " + o.ada.repo().actor()));
   store::GcOptions options;
   options.grace_seconds = 0;
   options.remove = true;

@@ -65,9 +65,9 @@ TEST_CASE("merge: a result that could not be added as a folder is a conflict of 
   };
   const Pointer both = dataset(c, "d/x", {{"a", "1"}, {"b", "1"}, {"x", "1"}});
   CHECK(merged(dataset(c, "d/x", {{"a", "1"}, {"b", "1"}}), dataset(c, "d/x", {{"a", "1"}}),
-               dataset(c, "d/x", {{"b", "1"}})) == "together both sides deleted every file");
+               dataset(c, "d/x", {{"b", "1"}})) == "the two sides together deleted every file");
   CHECK(merged(both, dataset(c, "d/x", {{"a", "1"}, {"x", "1"}}), dataset(c, "d/x", {{"b", "1"}, {"x", "1"}})) ==
-        "only a file of the folder's own name would be left");
+        "only a file with the folder's own name would be left");
   CHECK(merged(both, dataset(c, "d/x", {{"x", "2"}}), dataset(c, "d/x", {{"b", "1"}})) ==
         "a file on one side, a folder on the other");
   Pointer model = both;

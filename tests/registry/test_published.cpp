@@ -98,7 +98,7 @@ struct Pushed {
 
 TEST_CASE("bug: heads are published only if they and all their ancestors are there") {
   Pushed t;
-  CHECK(t.refused("is not there", {Digest::of("nothing")}) == "");
+  CHECK(t.refused("is missing", {Digest::of("nothing")}) == "");
   CHECK(t.refused("there are none", {}) == "");
   make(t.clone.repo(), "clf", "second");
   move_alias(t.clone.repo(), "best", versions(t.clone.repo(), "clf").back());
@@ -106,7 +106,7 @@ TEST_CASE("bug: heads are published only if they and all their ancestors are the
   const std::vector<Digest> heads = t.clone.repo().heads();
   // The head without the operation before it.
   t.send({{ObjectKind::kOperation, heads[0]}});
-  CHECK(t.refused("is not there", heads) == "");
+  CHECK(t.refused("is missing", heads) == "");
   t.send(operations);
   CHECK(t.refused("version", heads) == "");
   registry::push(t.clone.repo(), t.origin, t.quiet);
@@ -123,14 +123,14 @@ TEST_CASE("bug: heads are published only with what they name, down to the last c
   std::vector<ObjectRef> content = t.content(manifest);
   REQUIRE(content.size() > 5);
   t.send({content[0]});
-  CHECK(t.refused("not whole", heads) == "");
+  CHECK(t.refused("is incomplete", heads) == "");
   t.send({content[0], content[1]});
-  CHECK(t.refused("not whole", heads) == "");
+  CHECK(t.refused("is incomplete", heads) == "");
   const ObjectRef last = content.back();
   REQUIRE(last.first == ObjectKind::kChunk);
   std::erase_if(content, [&](const ObjectRef& object) { return object == last || object.first != ObjectKind::kChunk; });
   t.send(content);
-  CHECK(t.refused("not whole", heads) == "");
+  CHECK(t.refused("is incomplete", heads) == "");
   t.send(t.content(manifest));
   CHECK(t.open()->publish_heads(t.before, heads));
 }
@@ -167,7 +167,7 @@ TEST_CASE("bug: a version that was undone before it was sent vouched for its fil
   make(t.clone.repo(), "clf", "second");
   t.send(t.operations());
   t.send(lists);
-  CHECK(t.refused("not whole", t.clone.repo().heads()) == "");
+  CHECK(t.refused("is incomplete", t.clone.repo().heads()) == "");
   registry::push(t.clone.repo(), t.origin, t.quiet);
 }
 
@@ -178,7 +178,7 @@ TEST_CASE("bug: an erasure of everything excused content that was never sent") {
       "key.erase",
       parse_json(fmt::format(R"({{"domain":"main","keys":[7],"versions":["{}"]}})", manifest.text()), "erasure"));
   t.send(t.operations());
-  CHECK(t.refused("is not there", t.clone.repo().heads()) == "");
+  CHECK(t.refused("is missing", t.clone.repo().heads()) == "");
 }
 
 TEST_CASE("bug: once the content of one version was lost everywhere, nobody could push again") {
@@ -191,7 +191,7 @@ TEST_CASE("bug: once the content of one version was lost everywhere, nobody coul
   SUBCASE("only what was given up is excused") {
     make(t.clone.repo(), "clf", "third");
     t.send(t.operations());
-    CHECK(t.refused("is not there", t.clone.repo().heads()) == "");
+    CHECK(t.refused("is missing", t.clone.repo().heads()) == "");
   }
   SUBCASE("nor does it vouch for its lists of files") {
     std::vector<ObjectRef> lists = t.content(lost);
@@ -201,7 +201,7 @@ TEST_CASE("bug: once the content of one version was lost everywhere, nobody coul
     t.send(lists);
     make(t.clone.repo(), "another", "second");  // the same files
     t.send(t.operations());
-    CHECK(t.refused("not whole", t.clone.repo().heads()) == "");
+    CHECK(t.refused("is incomplete", t.clone.repo().heads()) == "");
   }
   SUBCASE("what is made again is lost no longer") {
     CHECK(lost_versions(t.clone.repo()).contains(lost));
@@ -310,8 +310,8 @@ TEST_CASE("bug: a server published false figures about a version") {
                                      {"run", ""},
                                      {"parent", nullptr}});
   };
-  CHECK(t.refused("says that the version has", {version(7, made.bytes)}) == "");
-  CHECK(t.refused("says that the version has", {version(1, 5)}) == "");
+  CHECK(t.refused("claims that the version has", {version(7, made.bytes)}) == "");
+  CHECK(t.refused("claims that the version has", {version(1, 5)}) == "");
   CHECK(t.open()->publish_heads(t.before, {version(1, made.bytes)}));
 }
 
@@ -425,7 +425,7 @@ TEST_CASE("bug: a fetch that brought no content recorded false figures of a vers
                      {"message", ""},     {"run", ""},       {"parent", nullptr}};
   const Digest lie = t.sent("version.create", said);
   REQUIRE(t.open()->publish_heads(t.before, {lie}));
-  CHECK(fails_with(ErrorKind::kRefused, "says that the version has", [&] { fetch_into(other); }) == "");
+  CHECK(fails_with(ErrorKind::kRefused, "claims that the version has", [&] { fetch_into(other); }) == "");
   CHECK(!is_recorded(other.repo().db(), lie));
 
   // What one has recorded all the same is put right by its repair; others then take it in.

@@ -129,7 +129,7 @@ TEST_CASE("only the user declares which folders of others are safe") {
   CHECK(write(SettingOrigin::kUser));
   CHECK(place.read().text("safe.directory") == "/srv/shared");
   // bug: the project's file was told to have set the key that signs, which is not asked of it.
-  const std::string refusal = "counts in your own settings alone";
+  const std::string refusal = "has an effect only in your own settings";
   CHECK(fails_with(ErrorKind::kUsage, refusal, [&] {
           write_setting(place.sources, SettingOrigin::kTracked, "user.signingkey", "k", false);
         }) == "");

@@ -112,7 +112,7 @@ TEST_CASE("bug: after the history was lost another one was started, and the firs
     c.open();
   };
   const auto refuses = [&](Clone& c) {
-    return fails_with(ErrorKind::kCorrupt, "`mlx pull` brings", [&] { make(c.repo(), "clf", "two"); });
+    return fails_with(ErrorKind::kCorrupt, "`mlx pull` fetches", [&] { make(c.repo(), "clf", "two"); });
   };
   SUBCASE("it comes back with a fetch") {
     lose_history(ben);
@@ -148,7 +148,7 @@ TEST_CASE("bug: after the history was lost another one was started, and the firs
     remove_remote(alone.root, "origin");
     rebuild();
     make(alone.repo(), "clf", "two");
-    CHECK(fails_with(ErrorKind::kCorrupt, "garbage cannot be told",
+    CHECK(fails_with(ErrorKind::kCorrupt, "garbage cannot be identified",
                      [&] { (void)collect_garbage(alone.repo(), {.remove = true}, t.quiet); }) == "");
   }
 }
@@ -286,7 +286,7 @@ TEST_CASE("a remote that lies is detected, and nothing of it is kept") {
     operation.parents = {Digest::of("nowhere")};
     operation.body = "{}";
     head = send_operation(encode(signed_by(t.a.repo(), operation)));
-    words = "not whole";
+    words = "history is incomplete";
   }
   SUBCASE("a body without its keys") {
     operation.body = R"({"artifact":"clf"})";
@@ -336,7 +336,7 @@ TEST_CASE("bug: claims about a version's files and bytes were never compared wit
     const std::string signer = store::ssh_fingerprint(lie.signer);
     CHECK(fails_with(ErrorKind::kRefused, lie.id.brief(), [&] { t.fetch(t.b); }) == "");
     CHECK(fails_with(ErrorKind::kRefused, signer, [&] { t.fetch(t.b); }) == "");
-    CHECK(fails_with(ErrorKind::kRefused, "it has 1 of 3", [&] { t.fetch(t.b); }) == "");
+    CHECK(fails_with(ErrorKind::kRefused, "it has 1 with 3", [&] { t.fetch(t.b); }) == "");
     CHECK(t.b.repo().operations().size() == known);
   };
   SUBCASE("of a version that comes with it") {
@@ -346,7 +346,7 @@ TEST_CASE("bug: claims about a version's files and bytes were never compared wit
     const MetadataCheck check = check_metadata(t.a.repo());
     REQUIRE(check.problems.size() == 1);
     CHECK(check.problems[0].find(lie.id.brief()) != std::string::npos);
-    CHECK(check.problems[0].find("1 files of 5000000000 bytes: it has 1 of 3") != std::string::npos);
+    CHECK(check.problems[0].find("1 files with 5000000000 bytes, but it has 1 with 3") != std::string::npos);
   }
   SUBCASE("of one that is here already, by another name") {
     const Operation lie = claim(versions(t.b.repo()).front().digest, 7, 3);

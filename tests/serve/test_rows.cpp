@@ -167,14 +167,14 @@ TEST_CASE("rows: what is wrong with a request is said with 400") {
       {with("INT32", "[1.0]"), "data[0] is 1.0, no INT32"},
       {with("BOOL", "[1]"), "data[0]: expected true or false for BOOL"},
       {with("BYTES", "[2]"), "data[0]: expected text in quotes for BYTES"},
-      {with("BYTES", "[\"two\"]"), "row 1: column 'rooms': 'two' is no number"},
+      {with("BYTES", "[\"two\"]"), "row 1: column 'rooms': 'two' is not a number"},
       {columns({rooms, city}, R"(,"outputs":[{"name":"label"}])"), "no output 'label'; it has price, rent"},
       {columns({rooms, city}, R"(,"rows":[{}])"), "both 'inputs' and 'rows'"},
       {R"({"rows":[]})", "'rows' is empty"},
       {R"({"rows":{}})", "expected an array"},
       {R"({"rows":[3]})", "rows[0]: expected an object"},
       {R"({"rows":[{"rooms":1,"city":"x"},{"rooms":[1],"city":"x"}]})", "row 2: column 'rooms': '[1]' is a list"},
-      {R"({"rows":[{"rooms":"two","city":"x"}]})", "row 1: column 'rooms': 'two' is no number"},
+      {R"({"rows":[{"rooms":"two","city":"x"}]})", "row 1: column 'rooms': 'two' is not a number"},
       {R"({"rows":[{"rooms":1}]})", "row 1: column 'city' has no value"},
   };
   for (const auto& [body, why] : cases) {

@@ -143,7 +143,7 @@ TEST_CASE("a repository that is removed in the middle ends the run with an error
     // A checkpoint is written meanwhile: files come and go.
     for (std::error_code busy; path_exists(mlx);) std::filesystem::remove_all(mlx, busy);
   });
-  CHECK_THROWS_WITH_AS(world.train(tripwire), doctest::Contains("was removed while the run went on"), Error);
+  CHECK_THROWS_WITH_AS(world.train(tripwire), doctest::Contains("was removed during the run"), Error);
 }
 
 // Without norms, so that nothing holds the weights back.
@@ -169,7 +169,7 @@ TEST_CASE("a loss that is not finite names the step and the operation, and the l
     const std::string message = failure(world);
     CAPTURE(message);
     CHECK(message.find(" at step ") != std::string::npos);
-    CHECK(message.find("was the first not to be finite, at step ") != std::string::npos);
+    CHECK(message.find("was the first to become non-finite, at step ") != std::string::npos);
     CHECK(message.find(" (") != std::string::npos);
     const registry::Run run = registry::runs(*world.repository)[0];
     CHECK(run.status == registry::RunStatus::kFailed);

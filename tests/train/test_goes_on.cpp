@@ -33,8 +33,8 @@ TEST_CASE("bug: a training that was stopped began at step 0 again, without a wor
   CHECK(steps_before(outcome) == 10);
   CHECK(registry::runs(*stopped.repository).size() == 1);
   CHECK(said == "run:" + outcome.run.id +
-                    " is the same training, interrupted, and has a checkpoint at step 10: going on from it (--fresh "
-                    "begins anew)");
+                    " is the same training, interrupted, with a checkpoint at step 10: continuing from it (--fresh "
+                    "starts anew)");
   CHECK(stopped.id() == whole.id());
 
   for (const bool force : {true, false}) {
@@ -83,7 +83,7 @@ TEST_CASE("bug: how often checkpoints were made decided in which step a training
     }
     CAPTURE(message);
     CHECK(message.find("is not finite at step 2: ") != std::string::npos);
-    CHECK(message.find("was the first not to be finite, at step 2") != std::string::npos);
+    CHECK(message.find("was the first to become non-finite, at step 2") != std::string::npos);
     if (first.empty()) first = message;
     CHECK(message == first);
   }
@@ -118,7 +118,7 @@ TEST_CASE("a done training is extended with its optimizer state, as a new run") 
   const std::string none = thrifty.train().run.id;
   CHECK(thrifty.id() == registry::resolve(*world.repository, "clf@v1").digest.hex());
   thrifty.write_config(longer);
-  CHECK_THROWS_WITH_AS(thrifty.train("run:" + none), doctest::Contains("has no checkpoint to go on from"), Error);
+  CHECK_THROWS_WITH_AS(thrifty.train("run:" + none), doctest::Contains("has no checkpoint to continue from"), Error);
 }
 
 TEST_CASE("bug: the default batch was larger than the data and refused it") {

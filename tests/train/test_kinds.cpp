@@ -228,20 +228,20 @@ TEST_CASE("data and config that do not fit are refused with their reason") {
     CHECK_MESSAGE(message.find(what) != std::string::npos, message);
   };
   const std::string price = "target = \"price\"";
-  refuses(rows, "", kStepsOfRows, "which column of train.csv is to be learned?");
+  refuses(rows, "", kStepsOfRows, "which column of train.csv is the target?");
   refuses(rows, "target = \"prise\"", kStepsOfRows,
           "train.toml:3: [data] target: train.csv has no column 'prise' | did you mean");
   refuses(rows, price, "epochs = 1\nbatch = 61", "larger than the 60 training examples");
   refuses(rows, price, "epochs = 1\nloss = \"binary\"", "column 'price' holds");
   refuses(rows, price, "epochs = 1\nlabel_smoothing = 0.1", "label_smoothing is for classes and labels");
-  refuses(rows, price, "epochs = 1\nhuber_delta = 2", "huber_delta: it is for loss = \"huber\"");
+  refuses(rows, price, "epochs = 1\nhuber_delta = 2", "huber_delta: it is only for loss = \"huber\"");
   refuses(rows, price + "\ntokenizer = \"chars\"", kStepsOfRows, "tokenizer is for text, the split holds rows");
   refuses(rows, price + "\nhold_out = 1.5", kStepsOfRows, "hold_out: expected a count, or a share below 1");
   refuses(rows, price + "\nhold_out = 60", kStepsOfRows, "leaves nothing");
   refuses(rows, price, kStepsOfRows, "takes images", "family = \"cnn\"\nlayers = [{ flatten = true }]");
   const char* const gpt = "family = \"gpt2\"\nlayers = 1\nwidth = 32\nheads = 2\ncontext = 16";
   refuses(text, price, kStepsOfRows, "target is for rows, the split holds tokens", gpt);
-  refuses(text, "", "epochs = 1\nloss = \"mse\"", "loss = \"mse\" is not for targets that are tokens", gpt);
+  refuses(text, "", "epochs = 1\nloss = \"mse\"", "loss = \"mse\" does not fit targets that are tokens", gpt);
   refuses(text, "", "epochs = 1\nbatch = 100", "windows of 16 tokens", gpt);
   refuses(text, "hold_out = 100000", "epochs = 1", "leaves nothing", gpt);
   refuses(text, "", "epochs = 1", "the text has",

@@ -149,7 +149,7 @@ TEST_CASE("bad keys are named with file and line") {
       {"ema = 1.0", "ema"},
       {"patience = -1", "patience"},
       {"keep = \"first\"", "keep"},
-      {"metric = \"loss\"", "is for keep"},
+      {"metric = \"loss\"", "it is only for keep"},
       {"beta1 = 0.9", "beta1"},
       {"optimizer = \"lion\"\nepsilon = 1e-8", "epsilon"},
       {"schedule = \"step\"", "milestones"},
@@ -183,7 +183,7 @@ TEST_CASE("bad keys are named with file and line") {
   const std::string blind = replaced(synthetic::kConfig, "hold_out = 44\n", "");
   for (const char* lines : {"keep = \"best\"", "patience = 3"}) {
     const std::string message = refusal(with(lines, blind));
-    CHECK_MESSAGE(message.find("needs data to validate with") != std::string::npos, message);
+    CHECK_MESSAGE(message.find("needs validation data") != std::string::npos, message);
   }
   for (const char* every : {"\"5 parsecs\"", "\"min\"", "\"-3 steps\"", "\"2.5 steps\"", "\"\"", "0", "true"}) {
     const std::string message =

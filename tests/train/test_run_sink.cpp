@@ -93,7 +93,7 @@ TEST_CASE("a training that diverges tells its sink so, and looks for the origin 
   MemorySink sink;
   NoProgress silent;
   CHECK_THROWS_WITH_AS(train_in_memory(config, sink, silent),
-                       doctest::Contains("was the first not to be finite, at step "), Error);
+                       doctest::Contains("was the first to become non-finite, at step "), Error);
   CHECK(sink.ends == 1);
 }
 

@@ -83,11 +83,11 @@ TEST_CASE("warmup rises linearly before every schedule and shortens it") {
 TEST_CASE("a schedule's bad keys are named with file and line") {
   CHECK(says(refusal("\nschedule = 'exponential'"), "train.toml:2"));
   CHECK(says(refusal("schedule = 'constant'\nfinal = 0.1"), "train.toml:2: [train] final"));
-  CHECK(says(refusal("schedule = 'cosine'\nmilestones = [3]"), "it is for step"));
-  CHECK(says(refusal("gamma = 0.5"), "it is for step"));
+  CHECK(says(refusal("schedule = 'cosine'\nmilestones = [3]"), "it belongs to step"));
+  CHECK(says(refusal("gamma = 0.5"), "it belongs to step"));
   CHECK(says(refusal("schedule = 'step'"), "milestones"));
-  CHECK(says(refusal("schedule = 'step'\nmilestones = []"), "epochs that rise"));
-  CHECK(says(refusal("schedule = 'step'\nmilestones = [4, 4]"), "epochs that rise"));
+  CHECK(says(refusal("schedule = 'step'\nmilestones = []"), "ascending epochs"));
+  CHECK(says(refusal("schedule = 'step'\nmilestones = [4, 4]"), "ascending epochs"));
   CHECK(says(refusal("schedule = 'step'\nmilestones = [-1]"), "milestones"));
   CHECK(says(refusal("final = 1.5"), "final"));
   CHECK(says(refusal("warmup = 11"), "warmup"));

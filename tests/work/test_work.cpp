@@ -231,7 +231,7 @@ TEST_CASE("work continues in the run to resume, unless that is done or another p
     registry::Repository other = registry::open_repository(clone.root, *clone.disk, clone.pool);
     other.live_runs().hold(stopped);
     CHECK_THROWS_WITH_AS(run_once(clone.repo(), some_work(), never, silent, take_up),
-                         doctest::Contains("another process works in it"), Error);
+                         doctest::Contains("another process is working on it"), Error);
     other.live_runs().let_go(stopped);
   }
   CHECK(run_once(clone.repo(), some_work(), go_on, silent, take_up).run.id == stopped);
@@ -268,8 +268,8 @@ TEST_CASE("a repository that is removed while the body runs is reported") {
   };
   Work work = some_work();
   work.makes.clear();
-  CHECK_THROWS_WITH_AS(run_once(clone.repo(), work, body, silent),
-                       doctest::Contains("was removed while the run went on"), Error);
+  CHECK_THROWS_WITH_AS(run_once(clone.repo(), work, body, silent), doctest::Contains("was removed during the run"),
+                       Error);
 }
 
 // The repository of a clone on another disk.

@@ -55,7 +55,7 @@ Ids infer_attention_cached(Graph& graph, const Attrs& attrs, const Ids& inputs, 
     rule.require_rank(i, 3);
     const Dims cache = rule.dims(i);
     rule.require(cache[0] == y[0] && cache[2] == Dim::of(heads.keys * heads.size),
-                 "the cache does not have the input's batch and width of keys");
+                 "the cache must have the input's batch and key width");
     rule.require_written_in_place(i);
   }
   rule.require_shape(2, rule.dims(1));
@@ -88,7 +88,7 @@ GroupedHeads grouped_heads(const Rule& rule, const Attrs& attrs) {
                    heads.queries % heads.keys == 0,
                "kv_heads must divide heads");
   const std::int64_t parts = heads.queries + 2 * heads.keys, width = rule.size(0, 2);
-  rule.require(width % parts == 0, "the last dimension must be queries, keys and values of heads of one width");
+  rule.require(width % parts == 0, "the last dimension must hold queries, keys and values, with heads of equal width");
   heads.size = width / parts;
   return heads;
 }

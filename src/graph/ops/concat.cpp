@@ -14,7 +14,7 @@ Dims whole_of(const Rule& rule, const Attrs& attrs, std::size_t first, std::size
   rule.require(attrs.axis >= 0 && attrs.axis < static_cast<std::int64_t>(whole.size()), "axis must be a dimension");
   const auto axis = static_cast<std::size_t>(attrs.axis);
   for (std::size_t i = first + 1; i < inputs; ++i) {
-    rule.require(rule.has(i), "an absent part stands before another");
+    rule.require(rule.has(i), "an absent part precedes another one");
     rule.require_dtype(i, rule.dtype(first));
     rule.require_rank(i, whole.size());
     Dims part = rule.dims(i);

@@ -18,7 +18,7 @@ Ids infer_linear(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims
   Ids outputs{rule.out({}, type, dims)};
   if (!attrs.pre_output) return outputs;
   rule.require(attrs.activation == Activation::kGelu && rule.dtype(1) != DType::kS8,
-               "what the activation is taken of is given with gelu, and not quantized");
+               "the pre-activation is an output only with gelu, and only if not quantized");
   outputs.push_back(rule.out("pre", type, dims));
   return outputs;
 }
@@ -32,7 +32,7 @@ Ids infer_linear_backward_data(Graph& graph, const Attrs& attrs, const Ids& inpu
   const DType type = gradient_type(rule, attrs);
   const Dims dims = with_last(rule.dims(0), Dim::of(rule.size(1, 1)));
   rule.require(attrs.activation == (rule.has(2) ? Activation::kGelu : Activation::kNone),
-               "what went into gelu, input 2, is there with it alone");
+               "gelu, and only gelu, has an input 2, the pre-activation");
   if (rule.has(2)) {
     rule.require_dtype(2, type);
     rule.require_shape(2, dims);

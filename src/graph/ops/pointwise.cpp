@@ -31,7 +31,7 @@ Ids backward_gelu(Graph& graph, const Node& node, const Ids& gradients) {
 // x[…,2H] → […,H].
 Dims gated(const Rule& rule) {
   const std::int64_t width = rule.size(0, -1);
-  rule.require(width % 2 == 0, "the last dimension must be gate and up of one width");
+  rule.require(width % 2 == 0, "the last dimension must hold gate and up, equally wide");
   return with_last(rule.dims(0), Dim::of(width / 2));
 }
 

@@ -9,7 +9,8 @@ namespace {
 
 void require_result(const Rule& rule, const Attrs& attrs) {
   stored_type(rule, attrs);
-  rule.require(attrs.output == DType::kF32 || attrs.output == rule.dtype(0), "the output is f32, or as the input is");
+  rule.require(attrs.output == DType::kF32 || attrs.output == rule.dtype(0),
+               "the output must be f32, or of the input's type");
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ Ids infer_reduce_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, c
   const Dims y = reduced(rule, attrs, *given);
   rule.require_shape(0, y);
   rule.require(rule.has(1) == selects(attrs) && rule.has(2) == selects(attrs),
-               "what was reduced and its result are there for a maximum and a minimum only");
+               "a maximum or minimum, and nothing else, has the reduced tensor and its result as inputs");
   if (selects(attrs)) {
     rule.require_shape(1, *given);
     rule.require_shape(2, y);

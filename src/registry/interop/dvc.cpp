@@ -65,7 +65,7 @@ std::vector<std::string> dvc_files(const std::string& root, const std::vector<st
 std::string dvc_root(const std::string& path) {
   for (std::string folder = parent_path(path); folder != "/"; folder = parent_path(folder))
     if (is_folder(join_path(folder, kDvcSuffix))) return folder;
-  throw Error(ErrorKind::kNotFound, fmt::format("{}: not in a repository of DVC", path), "it has a folder .dvc");
+  throw Error(ErrorKind::kNotFound, fmt::format("{}: not in a DVC repository", path), "it has a folder .dvc");
 }
 
 // `dir` in the section [cache] of an INI file.
@@ -165,7 +165,7 @@ class Finder {
   void require_objects() const {
     if (missing_ == 0) return;
     throw Error(ErrorKind::kNotFound,
-                fmt::format("{}{}: not in the cache of DVC", first_missing_,
+                fmt::format("{}{}: not in the DVC cache", first_missing_,
                             missing_ == 1 ? "" : fmt::format(" and {} more", missing_ - 1)),
                 "`dvc fetch` brings it");
   }

@@ -24,7 +24,7 @@ void check_shape(const ImportDataset& dataset) {
       fail(ErrorKind::kCorrupt, "{}: '{}' is not a path inside a folder", dataset.artifact, file.path);
   }
   if (dataset.files.empty())
-    throw Error(ErrorKind::kUsage, fmt::format("{}: there are no files in it", dataset.artifact), "leave it out");
+    throw Error(ErrorKind::kUsage, fmt::format("{}: no files in it", dataset.artifact), "leave it out");
 }
 
 std::string shown(const ImportDataset& dataset, const ImportFile& file) {
@@ -36,8 +36,8 @@ std::string shown(const ImportDataset& dataset, const ImportFile& file) {
 void require(const ImportDataset& dataset, const ImportFile& file, const Entry& entry) {
   if (!file.digest || *file.digest == entry.content) return;
   throw Error(ErrorKind::kCorrupt,
-              fmt::format("{}: its content is {} and not {}: {}", shown(dataset, file), entry.content.brief(),
-                          file.digest->brief(), file.source),
+              fmt::format("{}: its content has the digest {}, expected {}: {}", shown(dataset, file),
+                          entry.content.brief(), file.digest->brief(), file.source),
               "the cache is damaged: remove that file and fetch it again");
 }
 

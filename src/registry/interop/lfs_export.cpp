@@ -72,7 +72,7 @@ bool has_git_part(const std::string& path) {
 }
 
 Planned plan(Repository& repository, const store::Entry& entry, const std::string& folder) {
-  if (has_git_part(entry.path)) fail(ErrorKind::kRefused, "'{}' would be a part of git's own folder", entry.path);
+  if (has_git_part(entry.path)) fail(ErrorKind::kRefused, "'{}' would be inside git's own folder", entry.path);
   check_folders(folder, entry.path);
   Planned planned{join_path(folder, entry.path), {}, entry.mode};
   if (entry.mode == store::kModeLink || is_attributes(entry.path)) {
@@ -121,7 +121,7 @@ bool has_object(const std::string& path, std::uint64_t size) {
 void add_attributes(const std::string& folder, bool own, std::vector<Planned>& planned, LfsExport& report) {
   const std::string path = join_path(folder, kAttributesFile);
   if (own || (path_exists(path) && read_project_text(path) != kAttributesText)) {
-    report.notes.push_back(fmt::format("{} is not changed: it has to say `filter=lfs diff=lfs merge=lfs -text`", path));
+    report.notes.push_back(fmt::format("{} is not changed: it must set `filter=lfs diff=lfs merge=lfs -text`", path));
   } else {
     planned.push_back({path, std::string(kAttributesText), store::kModeFile});
   }
@@ -136,7 +136,7 @@ LfsExport export_lfs(Repository& repository, const Digest& manifest, const std::
   const std::optional<std::string> git_root = find_git_root(existing);
   if (!git_root)
     throw Error(ErrorKind::kNotFound, fmt::format("{}: not in a git repository", folder),
-                "Git LFS keeps its objects in one: `git init` makes it");
+                "Git LFS needs one: run `git init`");
   const std::string lfs = git_lfs_folder(*git_root);
   const std::vector<store::Entry> entries = repository.store().entries(manifest);
   LfsExport report;

@@ -28,7 +28,7 @@ std::vector<Tracked> tracked_files(const std::string& git_root, const std::strin
     if (one.git.mode != store::kModeLink) one.pointer = formats::parse_lfs_pointer(one.git.text, one.git.path);
     if (one.pointer && !one.pointer->extensions.empty()) {
       throw Error(ErrorKind::kMissing,
-                  fmt::format("{}: its content went through the extension {} of git-lfs", one.path,
+                  fmt::format("{}: the git-lfs extension {} has processed its content", one.path,
                               one.pointer->extensions[0].first),
                   "`git lfs pull`, then `mlx add` the files");
     }
@@ -95,10 +95,10 @@ ImportDataset collect(const std::vector<Tracked>& files, const std::string& arti
     pointers += file.pointer ? 1 : 0;
   }
   if (dataset.files.empty())
-    throw Error(ErrorKind::kNotFound, fmt::format("{}: the commit at HEAD has nothing there", artifact),
+    throw Error(ErrorKind::kNotFound, fmt::format("{}: not in the commit at HEAD", artifact),
                 "commit it, or check the name");
   if (pointers == 0)
-    throw Error(ErrorKind::kUsage, fmt::format("{}: nothing in it is in Git LFS", artifact),
+    throw Error(ErrorKind::kUsage, fmt::format("{}: no file in it is tracked by Git LFS", artifact),
                 fmt::format("`mlx add {}` adds it as it is", shell_quoted(artifact)));
   return dataset;
 }

@@ -84,9 +84,9 @@ void merge_folders(Repository& repository, const std::optional<Pointer>& base, c
   if (!merge.conflicts.empty()) return;
   // A merge must not make a dataset that `mlx add` would refuse.
   if (merged.entries.empty()) {
-    merge.conflicts.push_back({"", "together both sides deleted every file"});
+    merge.conflicts.push_back({"", "the two sides together deleted every file"});
   } else if (!single && is_single(merged.entries, merge.pointer)) {
-    merge.conflicts.push_back({"", "only a file of the folder's own name would be left"});
+    merge.conflicts.push_back({"", "only a file with the folder's own name would be left"});
   } else {
     store_entries(repository, std::move(merged.entries), dry_run, merge);
   }
@@ -115,7 +115,8 @@ PointerMerge merge_pointers(Repository& repository, const std::optional<Pointer>
   // A file renamed on one side has another manifest under its new name, even if only one side changed it.
   const bool renamed = ours.artifact != theirs.artifact;
   if (model && !digest) {
-    merge.conflicts.push_back({"", "both sides have another model: one must be chosen, weights are not merged"});
+    merge.conflicts.push_back(
+        {"", "the two sides have different models: choose one, because weights cannot be merged"});
   } else if (digest && (model || !renamed)) {
     take(merge, *digest == ours.digest ? ours : theirs);
   } else {

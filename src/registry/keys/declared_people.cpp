@@ -176,8 +176,8 @@ People declared_people(const std::string& root) {
     found.people.push_back(read_person(reader, name));
   }
   if (found.people.empty()) {
-    throw Error(ErrorKind::kUsage, "mlx.toml: [people] names nobody, so that nothing anybody signed would count",
-                "write down who counts, [people.NAME] with a key, or take the table out");
+    throw Error(ErrorKind::kUsage, "mlx.toml: [people] names nobody, so no signature would count",
+                "add people as [people.NAME] with a key, or remove the table");
   }
   return found;
 }

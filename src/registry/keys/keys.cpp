@@ -27,10 +27,9 @@ store::KeyFile Keys::decode(const store::SmallFile& found) const {
 
 store::KeyFile Keys::file() const {
   if (!exist()) {
-    throw Error(
-        ErrorKind::kNotFound, fmt::format("{}: this clone has no keys", path_),
-        "where it had some, `mlx pull` takes them from its encrypted remote, or restore a backup of that file; the "
-        "first ones come with `mlx init --encrypt` or `mlx remote add --encrypt NAME URL`");
+    throw Error(ErrorKind::kNotFound, fmt::format("{}: this clone has no keys", path_),
+                "if it had keys, `mlx pull` takes them from an encrypted remote, or restore a backup of that file; "
+                "`mlx init --encrypt` and `mlx remote add --encrypt NAME URL` make the first keys");
   }
   try {
     return decode(store::read_small_file(path_));
@@ -38,8 +37,7 @@ store::KeyFile Keys::file() const {
     if (error.kind != ErrorKind::kCorrupt || !error.hint.empty()) throw;
     throw Error(
         error.kind, error.message,
-        "`mlx fsck --repair` takes them from an encrypted remote; where none has them, restore a backup of that "
-        "file");
+        "`mlx fsck --repair` takes them from an encrypted remote; if none has them, restore a backup of that file");
   }
 }
 
@@ -125,7 +123,7 @@ store::Access Keys::find_access(const store::KeyFile& lock, const std::string& w
                   takes_passphrase ? by_member + "; or " + by_passphrase : by_member);
     }
     throw Error(ErrorKind::kRefused, fmt::format("{}: encrypted, and no key is unlocked", what),
-                takes_passphrase ? by_passphrase : "`mlx key new-identity` makes a key of yours: " + by_member);
+                takes_passphrase ? by_passphrase : "`mlx key new-identity` makes your key: " + by_member);
   }
   std::optional<store::KeyPair> identity = identity_in_own(*this, lock, *passphrase);
   std::optional<store::Access> access = identity ? store::unwrap_root(lock, *identity) : std::nullopt;
@@ -133,7 +131,7 @@ store::Access Keys::find_access(const store::KeyFile& lock, const std::string& w
     access = store::unwrap_root(lock, *identity);
   if (!access) {
     throw Error(ErrorKind::kRefused, fmt::format("{}: the passphrase is wrong", what),
-                "`mlx key list` says for whom the keys are locked");
+                "`mlx key list` shows who can unlock the keys");
   }
   known_.push_back(*identity);
   return *access;
@@ -198,7 +196,7 @@ void Keys::create(const store::UnlockedKeys& keys) {
   const Fd held = lock();
   if (exist()) {
     throw Error(ErrorKind::kConflict, fmt::format("{}: this clone has keys already", path_),
-                "`mlx key list` says for whom they are locked");
+                "`mlx key list` shows who can unlock them");
   }
   write(keys.file);
   std::lock_guard guard(mutex_);

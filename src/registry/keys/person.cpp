@@ -75,7 +75,7 @@ std::optional<Json> introduction(store::Database& db, store::Store& store, const
   return store_name(store, *person);
 } catch (const Error& error) {
   if (error.kind != ErrorKind::kRefused) throw;
-  log("who records this stays without a name: {}", error.message);
+  log("your name is not recorded with this: {}", error.message);
   return std::nullopt;
 }
 

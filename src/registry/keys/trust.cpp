@@ -78,7 +78,7 @@ bool Trust::may(const Digest& key, Right right) const {
 std::string Trust::objection_to_signer(const Operation& operation) const {
   const Right right = kinds_.right_of(operation);
   if (may(operation.signer, right)) return {};
-  if (!declared_) return fmt::format("{} has signed nothing here before", by_whom(operation));
+  if (!declared_) return fmt::format("{} has not signed anything here before", by_whom(operation));
   std::string why = fmt::format("nobody in [people] of mlx.toml has the key {}", by_whom(operation));
   for (const Grant& one : grants_) {
     if (one.key != operation.signer) continue;
@@ -97,7 +97,7 @@ std::string Trust::objection_to_signer(const Operation& operation) const {
 std::string Trust::objection(const Operation& operation) const {
   if (!operation.is_signed()) return unsigned_.contains(operation.id) ? "" : "nobody has signed it";
   if (std::string why = objection_to_signer(operation); !why.empty()) return why;
-  return signature_holds(operation) ? "" : fmt::format("the signature of {} does not hold", by_whom(operation));
+  return signature_holds(operation) ? "" : fmt::format("the signature of {} is invalid", by_whom(operation));
 }
 
 std::vector<std::string> objections_to(const std::vector<Operation>& operations, const Trust& trust, Pool& pool) {

@@ -23,14 +23,14 @@ void note_wrong_times(const Kinds& kinds, OperationStage& operations, std::int64
   };
   const std::int64_t latest = now + kClockSkew;
   operations.visit_later_than(latest, [&](const Operation& operation) {
-    note(fmt::format("{} is ahead of time: it says {}, and now is {}", in_words(kinds, operation),
+    note(fmt::format("{} is from the future: it is dated {}, and now is {}", in_words(kinds, operation),
                      iso_time(operation.time), iso_time(now)));
   });
   Digest last;
   operations.visit_backdated(kClockSkew, latest, [&](const Link& link) {
     if (link.child.id == last) return;
     last = link.child.id;
-    note(fmt::format("{} is backdated: it says {}, and {} before it {}", in_words(kinds, link.child),
+    note(fmt::format("{} is backdated: it is dated {}, but its parent {} is dated {}", in_words(kinds, link.child),
                      iso_time(link.child.time), link.parent.brief(), iso_time(link.parent_time)));
   });
 }

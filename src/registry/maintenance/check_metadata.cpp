@@ -71,7 +71,7 @@ void check_projection(Repository& repository, MetadataCheck& check) {
   const std::vector<std::pair<std::string, TableSum>> made = sums_of_tables(fresh);
   for (std::size_t i = 0; i < made.size(); ++i) {
     if (stored[i] == made[i]) continue;
-    check.problems.push_back(fmt::format("meta.db: the table '{}' is not what the operations say", made[i].first));
+    check.problems.push_back(fmt::format("meta.db: the table '{}' does not match the operations", made[i].first));
     check.rebuild = true;
   }
 }
@@ -169,7 +169,7 @@ void check_pointers(Repository& repository, MetadataCheck& check) {
       try {
         const store::ManifestSummary summary = repository.store().summarize(pointer.digest);
         if (summary.files == pointer.files && summary.bytes == pointer.size) continue;
-        check.problems.push_back(fmt::format("{}: says {} files of {} bytes, its version has {} of {}",
+        check.problems.push_back(fmt::format("{}: claims {} files with {} bytes, but its version has {} with {}",
                                              pointer_path(pointer.kind, pointer.artifact), pointer.files, pointer.size,
                                              summary.files, summary.bytes));
       } catch (const Error& error) {
@@ -223,10 +223,10 @@ std::vector<std::string> unknown_history(Repository& repository) {
       return;
     }
     const std::string why = why_unreadable(repository, id);
-    lines.push_back(why.empty() ? fmt::format("packs: operation {}: meta.db does not know it", id.brief())
-                                : fmt::format("packs: operation {}: cannot be taken in: {}", id.brief(), why));
+    lines.push_back(why.empty() ? fmt::format("packs: operation {}: not in meta.db", id.brief())
+                                : fmt::format("packs: operation {}: cannot be applied: {}", id.brief(), why));
   });
-  if (more > 0) lines.push_back(fmt::format("packs: {} more operations that meta.db does not know", more));
+  if (more > 0) lines.push_back(fmt::format("packs: {} more operations that are not in meta.db", more));
   if (is_history_lost(db)) lines.push_back(kHistoryLost);
   return lines;
 }

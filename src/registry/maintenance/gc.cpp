@@ -155,8 +155,8 @@ std::int64_t known_grace(Repository& repository, std::int64_t seconds, Progress&
   if (seconds == 0 || !is_age_unknown(repository.db(), repository.root(), now, now - seconds * 1'000'000))
     return seconds;
   progress.warn(
-      fmt::format("this machine's clock says {}, years after this repository was last used: if it is wrong, nobody "
-                  "knows what is younger than the grace period, and all of it stays; `--grace 0` sets it aside",
+      fmt::format("this machine's clock says {}, years after this repository was last used. It may be wrong, so "
+                  "everything counts as younger than the grace period and stays; `--grace 0` ignores ages",
                   iso_time(now)));
   return std::max(seconds, now / 1'000'000);
 }
@@ -166,10 +166,10 @@ void require_history(Repository& repository) {
   const std::vector<std::string> unknown = unknown_history(repository);
   if (unknown.empty()) return;
   throw Error(ErrorKind::kCorrupt,
-              fmt::format("not everything that was recorded here is known, so garbage cannot be told: {}", unknown[0]),
+              fmt::format("part of the recorded history is unknown, so garbage cannot be identified: {}", unknown[0]),
               is_history_given_up(repository.db())
-                  ? "`mlx pull` brings what a remote has; a fresh clone of a remote holds no garbage"
-                  : "`mlx pull` brings what a remote has, `mlx fsck --rebuild` takes in what the packs have");
+                  ? "`mlx pull` fetches what a remote has; a fresh clone of a remote has no garbage"
+                  : "`mlx pull` fetches what a remote has; `mlx fsck --rebuild` applies what the packs have");
 }
 
 }  // namespace
@@ -198,7 +198,7 @@ store::GcReport collect_garbage_of(Repository& repository, const RemoteConfig& c
                 "push to a new remote, and remove this one");
   }
   if (there == nullptr) {
-    throw Error(ErrorKind::kUsage, fmt::format("'{}' is not in a folder of this machine: {}", config.name, config.url),
+    throw Error(ErrorKind::kUsage, fmt::format("'{}' is not a folder on this machine: {}", config.name, config.url),
                 "run gc where the remote's disk is");
   }
   return store::collect_garbage(

@@ -111,7 +111,7 @@ void collect_packs(const store::Store& store, OperationStage& found, Progress& p
 void take_out_incomplete(OperationStage& found, LeftOut& left_out, Progress& progress) {
   found.take_out_incomplete([&](const Operation& operation) {
     progress.warn(
-        fmt::format("operation {} ({}): one before it is missing: left out", operation.id.brief(), operation.kind));
+        fmt::format("operation {} ({}): an ancestor is missing: left out", operation.id.brief(), operation.kind));
     left_out.add(encode(operation));
   });
 }
@@ -126,9 +126,9 @@ void settle_lost(store::Database& db, const std::string& root, std::uint64_t bef
   if (found == 0 && (left_out || !remotes(root).empty())) return;
   if (!is_history_given_up(db))
     progress.warn(found == 0
-                      ? "no operation is left anywhere: the history begins anew, and `mlx gc` keeps what is stored"
+                      ? "no operation is left anywhere: the history starts anew, and `mlx gc` keeps all stored content"
                       : "what was recorded last is lost: the history continues with what the journal still has, "
-                        "and `mlx gc` keeps what is stored");
+                        "and `mlx gc` keeps all stored content");
   give_up_history(db);
 }
 

@@ -23,7 +23,7 @@ std::optional<std::int64_t> time_of_head(const std::string& root) {
     const std::optional<std::string> git = find_git_root(root);
     return git ? git_head_time(*git) : std::nullopt;
   } catch (const Error& error) {
-    log("git's HEAD says nothing of the time: {}", error.message);
+    log("git's HEAD gives no time: {}", error.message);
     return std::nullopt;
   }
 }
@@ -33,7 +33,7 @@ std::optional<std::int64_t> time_of_head(const std::string& root) {
 std::int64_t recordable_time(std::int64_t now) {
   if (now >= kMostTime) {
     throw Error(ErrorKind::kIo, fmt::format("this machine's clock is wrong: it says {}", iso_time(now)),
-                "nothing is recorded under a time that nobody can read: set the clock, then try again");
+                "set the clock, then try again; nothing is recorded with such a time");
   }
   return std::max<std::int64_t>(now, 0);
 }
@@ -41,8 +41,8 @@ std::int64_t recordable_time(std::int64_t now) {
 std::string far_ahead(std::int64_t now, std::int64_t before) {
   if (now - before <= kFarAhead) return {};
   return fmt::format(
-      "this machine's clock says {}, {} years after the last that was recorded here: if it is wrong, so is the time "
-      "that was recorded now",
+      "this machine's clock says {}, {} years after the last time recorded here; if it is wrong, so is the time "
+      "recorded now",
       iso_time(now), (now - before) / kYear);
 }
 

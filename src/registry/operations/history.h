@@ -30,7 +30,7 @@ store::Database open_metadata(const std::string& mlx_folder, store::Disk& disk);
 void note_whether_history_lost(store::Database& db, const std::string& mlx_folder, store::Disk& disk);
 bool is_history_lost(store::Database& db);
 inline constexpr const char* kHistoryLost =
-    "meta.db: was lost together with the journal or its end: what was recorded before is not known";
+    "meta.db: was lost together with the journal or its end: the earlier history is unknown";
 void note_history_found(store::Database& db);
 // Call if the lost history is nowhere to be found. Recording then starts anew; gc still removes nothing.
 void give_up_history(store::Database& db);

@@ -44,7 +44,7 @@ std::string label_problem(std::string_view name) {
   if (!std::ranges::all_of(name, is_label_char)) return "it may hold letters, digits, '.', '_', '-' and '/'";
   if (name.front() == '-') return "it cannot begin with '-'";
   if (name == "latest" || is_version_number(name)) return "that already names a version by its number";
-  if (is_hex_prefix(name)) return "it would read as the digits of an id";
+  if (is_hex_prefix(name)) return "it looks like the digits of an id";
   return {};
 }
 

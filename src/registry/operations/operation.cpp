@@ -60,7 +60,7 @@ void decode_clone(const Json& object, const std::string& what, Operation& operat
   operation.clone = json_string(object, "clone", what);
   if (!is_id(operation.clone)) fail(ErrorKind::kCorrupt, "{}: 'clone' is not 16 hex digits", what);
   if (operation.actor != actor_of(operation.clone, operation.signer))
-    fail(ErrorKind::kCorrupt, "{}: its actor {} is not that of its clone and signer", what, operation.actor);
+    fail(ErrorKind::kCorrupt, "{}: its actor {} does not match its clone and signer", what, operation.actor);
 }
 
 // The body is canonical already and is copied as it is; the other keys surround it in order.

@@ -28,7 +28,7 @@ std::vector<Digest> known_signers(store::Database& db) {
 Error refusal(const Kinds& kinds, const Operation& operation, const std::string& why, const People& people) {
   std::string hint =
       operation.is_signed()
-          ? "whoever can write to the remote can have put it there; mlx-security(7) says what to do"
+          ? "anybody who can write to the remote may have put it there; see mlx-security(7)"
           : "run `mlx key trust` in a clone that has it, to declare in [people] up to where unsigned operations count";
   if (operation.is_signed() && signature_holds(operation)) {
     hint = fmt::format(

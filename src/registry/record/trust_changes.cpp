@@ -47,7 +47,7 @@ TrustedPerson changed_person(Repository& repository, const TrustChange& change) 
   std::vector<Right> may = change.may.empty() ? before : change.may;
   if (may.empty()) may = {Right::kCommit};
   if (change.up_to_now) {
-    if (heads.empty()) fail(ErrorKind::kNotFound, "nothing is recorded here that could be vouched for");
+    if (heads.empty()) fail(ErrorKind::kNotFound, "there is no recorded operation to vouch for");
     add_former(person, {change.key, may, heads});
     return person;
   }
@@ -60,9 +60,9 @@ TrustedPerson changed_person(Repository& repository, const TrustChange& change) 
   if (!counts && !change.again &&
       std::ranges::find(person.before, change.key, &FormerTrust::key) != person.before.end()) {
     throw Error(ErrorKind::kRefused,
-                fmt::format("the key {} of {} counts up to an operation and no later ([people] of mlx.toml)",
+                fmt::format("the key {} of {} counts only up to an operation ([people] of mlx.toml)",
                             store::ssh_fingerprint(change.key), change.name),
-                "a new key of theirs can be trusted beside it; --again has this one count again");
+                "trust a new key of theirs beside it; --again makes this one count again");
   }
   if (change.replace) {
     std::vector<Digest> others = person.keys;

@@ -113,10 +113,9 @@ std::optional<Error> stranger_in(const std::string& root, const Environment& env
     struct stat found {};
     if (::lstat(path.c_str(), &found) != 0 || is_own(found.st_uid, environment)) continue;
     if (is_declared_safe(root, environment)) return std::nullopt;
-    return Error(
-        ErrorKind::kIo,
-        fmt::format("{}: belongs to another user (uid {}): it is read, and nothing is written", path, found.st_uid),
-        fmt::format("if you trust it: mlx config --global {} {}", kSafe, root));
+    return Error(ErrorKind::kIo,
+                 fmt::format("{}: belongs to another user (uid {}), so it is only read", path, found.st_uid),
+                 fmt::format("if you trust it: mlx config --global {} {}", kSafe, root));
   }
   return std::nullopt;
 }
@@ -135,7 +134,7 @@ void require_own_folder(const std::string& root) {
   if (::lstat(folder.c_str(), &standing) != 0) return;
   if (S_ISLNK(standing.st_mode)) {
     throw Error(ErrorKind::kRefused,
-                fmt::format("{}: is a symbolic link: what is behind it may be a stranger's", folder),
+                fmt::format("{}: is a symbolic link, and its target may belong to a stranger", folder),
                 "move the folder itself there (mv), or mount it there");
   }
   const std::optional<std::string> git_root = find_git_root(root);

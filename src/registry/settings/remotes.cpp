@@ -52,7 +52,8 @@ void check_remote(const std::string& root, const RemoteConfig& remote) {
   const bool control =
       std::ranges::any_of(remote.url, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
   if (remote.url.empty() || control || !is_utf8(remote.url))
-    fail(ErrorKind::kUsage, "'{}' is no URL of a remote", remote.name);
+    fail(ErrorKind::kUsage, "the URL of the remote '{}' must be UTF-8 text without control characters, and not empty",
+         remote.name);
   store::check_remote_url(remote.url);
   if (holds_password(remote.url)) {
     throw Error(ErrorKind::kRefused, "a password in a URL would be tracked by git",

@@ -30,17 +30,17 @@ const std::vector<Setting> kSettings = {
      "copy",
      "How checkout and pull share disk space with a cache of whole files",
      {"copy", "hardlink", "reflink"}},
-    {"core.threads", "MLX_THREADS", SettingKind::kInteger, "0", "Threads; 0 for one a core", {}, 0, kMostThreads},
+    {"core.threads", "MLX_THREADS", SettingKind::kInteger, "0", "Threads; 0 for one per core", {}, 0, kMostThreads},
     {"fetch.filter",
      "MLX_FETCH_FILTER",
      SettingKind::kChoice,
      "none",
-     "What fetch leaves to be fetched when it is needed: none, or blobs:none for the content of files",
+     "What fetch leaves to be fetched on demand: none, or blobs:none for the content of files",
      {"none", "blobs:none"}},
     {"remote.default", "MLX_REMOTE_DEFAULT", SettingKind::kText, "",
-     "The remote of fetch, pull and push; origin, or the only one, where it is not set"},
+     "The remote of fetch, pull and push; if not set, origin or the only one"},
     {"safe.directory", "MLX_SAFE_DIRECTORY", SettingKind::kText, "",
-     "Folders of other users' repositories that may be written to, with ':' between them; * for all"},
+     "Folders of other users' repositories that may be written to, separated by ':'; * for all"},
     {"user.email", "MLX_USER_EMAIL", SettingKind::kText, "", "Your address; pushed beside user.name"},
     {"user.name", "MLX_USER_NAME", SettingKind::kText, "",
      "Your name in the audit log; without it others see a pseudonymous id"},
@@ -273,7 +273,8 @@ bool write_setting(const SettingSources& sources, SettingOrigin origin, const st
   require_value(setting, value, key);
   if (holds_password(value)) refuse_secret(key);
   if (!counts_in(setting, origin)) {
-    throw Error(ErrorKind::kUsage, fmt::format("{}: counts in your own settings alone", key), "set it with --global");
+    throw Error(ErrorKind::kUsage, fmt::format("{}: has an effect only in your own settings", key),
+                "set it with --global");
   }
   const std::string path = settings_file(sources, origin);
   const std::string before = path_exists(path) ? read_settings(path, origin) : std::string();

@@ -23,10 +23,9 @@ using store::ObjectKind;
 using store::ObjectRef;
 
 Error false_claim_error(const std::string& wrong) {
-  return Error(
-      ErrorKind::kRefused, wrong,
-      "whoever signed it was wrong or lied; `mlx push --repair` of a clone without it leaves it out, and that of"
-      " one which has recorded it puts the figures right");
+  return Error(ErrorKind::kRefused, wrong,
+               "the signer was wrong or lied; `mlx push --repair` in a clone without it leaves it out, and in a clone "
+               "that has recorded it corrects the figures");
 }
 
 // Receives what it can of `roots`. A damaged one does not keep the others from arriving; nobody can read it.
@@ -107,10 +106,10 @@ std::string false_claim(const Kinds& kinds, const Operation& operation, const Ma
     return found == body.end() || !found->is_number_integer() || *found == figure;
   };
   if (is("files", tree.files) && is("bytes", tree.bytes)) return {};
-  return fmt::format("operation {}, signed by {}, says that the version has {} files of {} bytes: it has {} of {}",
-                     described(kinds, operation),
-                     operation.is_signed() ? store::ssh_fingerprint(operation.signer) : "nobody",
-                     body.value("files", Json()).dump(), body.value("bytes", Json()).dump(), tree.files, tree.bytes);
+  return fmt::format(
+      "operation {}, signed by {}, claims that the version has {} files with {} bytes, but it has {} with {}",
+      described(kinds, operation), operation.is_signed() ? store::ssh_fingerprint(operation.signer) : "nobody",
+      body.value("files", Json()).dump(), body.value("bytes", Json()).dump(), tree.files, tree.bytes);
 }
 
 void require_true_claims(Repository& repository, OperationStage& arriving, store::Remote& remote, Progress& progress) {

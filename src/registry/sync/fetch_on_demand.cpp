@@ -99,7 +99,7 @@ void need_files_of(Repository& repository, const std::string& name, const Digest
     if (error.kind != ErrorKind::kNotFound) throw;
     if (const std::optional<Loss> loss = loss_of(repository, manifest)) {
       throw Error(ErrorKind::kNotFound, fmt::format("{}: {}", name, loss_text(repository, *loss)),
-                  "where somebody has it all the same, `mlx push --repair` there brings it back");
+                  "if somebody still has it, `mlx push --repair` there restores it");
     }
     const std::vector<Pointer> pointers = all_pointers(repository);
     const bool pointed = std::ranges::find(pointers, manifest, &Pointer::digest) != pointers.end();

@@ -50,11 +50,11 @@ std::unique_ptr<store::Remote> open_plain(Repository& repository, const RemoteCo
     const std::optional<Digest> seen =
         error.kind == ErrorKind::kNotFound ? seen_head(repository, remote) : std::nullopt;
     if (!seen) throw;
-    throw Error(ErrorKind::kNotFound,
-                fmt::format("'{}' went back to nothing: this clone has seen operation {} there; {}", remote.name,
-                            seen->brief(), error.message),
-                fmt::format("is its disk mounted? `mlx push {}` puts there again what this clone has",
-                            shell_quoted(remote.name)));
+    throw Error(
+        ErrorKind::kNotFound,
+        fmt::format("'{}' went back to nothing: this clone has seen operation {} there; {}", remote.name, seen->brief(),
+                    error.message),
+        fmt::format("is its disk mounted? `mlx push {}` sends again what this clone has", shell_quoted(remote.name)));
   }
 }
 
@@ -98,18 +98,18 @@ Error gone_back(const store::KeyFile& lock, const std::string& what) {
   return Error(
       ErrorKind::kRefused,
       fmt::format("{}: it has revision {}, which lacks keys that this clone has seen there", what, lock.revision()),
-      "somebody put other keys there: see who can write to it; a clone that has the last ones puts them back "
-      "with `mlx push`, or with `mlx push --repair` where they went two ways");
+      "somebody replaced the keys: check who can write to the remote; a clone that has the last keys restores them "
+      "with `mlx push`, or with `mlx push --repair` if they diverged");
 }
 
 Error without_pinned(const store::KeyFile& file, const RemoteConfig& config) {
   return Error(
       ErrorKind::kRefused,
-      fmt::format("{}: revision {} of the ring {} is without the one that mlx.toml pins, {}: an older state, "
-                  "or other keys",
-                  name_of_keys(config), file.revision(), store::fingerprint(file.chain.front()), config.keys),
-      "ask who pinned it; a clone that has it puts it back with `mlx push`, or with `mlx push --repair` where they "
-      "went two ways");
+      fmt::format(
+          "{}: revision {} of the ring {} lacks the revision that mlx.toml pins, {}: an older state, or other keys",
+          name_of_keys(config), file.revision(), store::fingerprint(file.chain.front()), config.keys),
+      "ask who pinned it; a clone that has it restores it with `mlx push`, or with `mlx push --repair` if they "
+      "diverged");
 }
 
 bool holds_pinned(const store::KeyFile& file, const RemoteConfig& config) {
@@ -121,7 +121,7 @@ void require_believable(Repository& repository, const RemoteConfig& config, cons
                         const store::KeyFile& ours) {
   const std::string what = name_of_keys(config);
   if (!ours.chain.empty() && ours.ring != lock.ring) {
-    throw Error(ErrorKind::kConflict, fmt::format("{}: they are not the keys of this clone", what),
+    throw Error(ErrorKind::kConflict, fmt::format("{}: these are not this clone's keys", what),
                 "a project's encrypted remotes share one set of keys; name an empty remote");
   }
   store::verify_chain(lock.chain, lock.ring, ours.chain, what);
@@ -167,7 +167,7 @@ void take_first_keys(Repository& repository, const RemoteConfig& config, const s
   destroy_erased_keys(repository);
   if (!config.keys.empty()) return;
   repository.keys().tell(
-      fmt::format("first contact with the {}, {}: compare with `mlx key list` of somebody who has them",
+      fmt::format("first contact with the {}, {}: compare them with `mlx key list` in a clone that had them before",
                   name_of_keys(config), store::fingerprint(theirs.file.chain.front())));
 }
 
@@ -270,11 +270,11 @@ std::optional<bool> Exchange::without_keys() {
   }
   if (gone && !sends()) {
     throw Error(ErrorKind::kRefused, fmt::format("{}: they are gone, and were there before", name_of_keys(config)),
-                fmt::format("`mlx push {}` puts those of this clone there", shell_quoted(config.name)));
+                fmt::format("`mlx push {}` sends this clone's keys", shell_quoted(config.name)));
   }
   std::string told;
   if (gone) {
-    told = fmt::format("the {} were gone: those of this clone are put there", name_of_keys(config));
+    told = fmt::format("the {} were gone: this clone's keys are sent", name_of_keys(config));
   } else {
     refuse_plain_objects(remote, config);
     if (!sends()) return keys.exist();
@@ -286,7 +286,7 @@ std::optional<bool> Exchange::without_keys() {
 bool Exchange::put_ours_in_place(const std::optional<Bytes>& bytes, const Error& why) {
   Keys& keys = repository.keys();
   if (direction != Direction::kRepair || !keys.exist() || !is_damage(why)) throw why;
-  return send(bytes, keys.unlocked(), fmt::format("{}; those of this clone are put in their place", why.message));
+  return send(bytes, keys.unlocked(), fmt::format("{}; this clone's keys replace them", why.message));
 }
 
 bool Exchange::with_keys(const Bytes& bytes) {
@@ -315,8 +315,8 @@ bool Exchange::with_keys(const Bytes& bytes) {
     if (!back) remember_keys(repository, config, sealed.lock.chain.back().id);
     return true;
   }
-  const std::string told = fmt::format("the {} went back to revision {}: revision {} of this clone is put there again",
-                                       what, sealed.lock.revision(), file.revision());
+  const std::string told = fmt::format("the {} went back to revision {}: this clone's revision {} is sent again", what,
+                                       sealed.lock.revision(), file.revision());
   return send(bytes, settled->keys, back ? told : "");
 }
 

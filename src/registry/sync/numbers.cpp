@@ -87,7 +87,7 @@ void refuse_diverged_aliases(Repository& repository) {
   for (const Version& version : named_by_alias(repository, artifact, alias))
     list += fmt::format("{}{} ({})", list.empty() ? "" : " and ", version.name(), version.digest.brief());
   throw Error(ErrorKind::kConflict, fmt::format("{}@{}: moved on both sides: {}", artifact, alias, list),
-              fmt::format("say which one holds: mlx promote {}@vN {}", shell_quoted(artifact), shell_quoted(alias)));
+              fmt::format("choose one: mlx promote {}@vN {}", shell_quoted(artifact), shell_quoted(alias)));
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ void insert_all(const std::vector<Digest>& digests, DigestSet& found) {
 
 [[noreturn]] void refuse_lie(const std::string& what) {
   throw Error(ErrorKind::kRefused, fmt::format("the heads were not published: {}", what),
-              "no clone would take it in: whoever signed it was wrong or lied");
+              "no clone would accept it: the signer was wrong or lied");
 }
 
 // Roles whose content may be absent.
@@ -74,7 +74,7 @@ class Published {
       }
       for (const Digest& blob : content.of(Role::kBlob)) {
         if (!store_.has_blob(blob) && history.keeps_blobs(operation))
-          refuse(fmt::format("operation {}: attachment {} is not there", id.brief(), blob.brief()));
+          refuse(fmt::format("operation {}: attachment {} is missing", id.brief(), blob.brief()));
       }
     }
   }
@@ -141,7 +141,7 @@ class Published {
   };
 
   Operation read(const Digest& id) const {
-    if (!store_.has(ObjectKind::kOperation, id)) refuse(fmt::format("operation {} is not there", id.brief()));
+    if (!store_.has(ObjectKind::kOperation, id)) refuse(fmt::format("operation {} is missing", id.brief()));
     return decode(store_.read(ObjectKind::kOperation, id));
   }
 
@@ -149,12 +149,12 @@ class Published {
   void check_signature(const Operation& operation) const {
     if (operation.is_signed()) {
       if (!signature_holds(operation))
-        refuse(fmt::format("operation {}: its signature does not hold", operation.id.brief()));
+        refuse(fmt::format("operation {}: its signature is invalid", operation.id.brief()));
       return;
     }
     for (const Digest& parent : operation.parents) {
       if (read(parent).is_signed())
-        refuse(fmt::format("operation {} is not signed, and one before it is", operation.id.brief()));
+        refuse(fmt::format("operation {} is not signed, although an earlier one is", operation.id.brief()));
     }
   }
 
@@ -237,17 +237,17 @@ class Published {
   void check_named(const Content& content) {
     for (const Digest& manifest : content.of(Role::kVersion)) check_version(manifest);
     for (const Digest& series : content.of(Role::kSeries)) {
-      if (!store_.has_whole_blob(series)) refuse(fmt::format("metrics {} are not there", series.brief()));
+      if (!store_.has_whole_blob(series)) refuse(fmt::format("metrics {} are missing", series.brief()));
     }
     for (const Digest& blob : content.of(Role::kBlob)) {
       if (store_.has_blob(blob) && !store_.has_whole_blob(blob))
-        refuse(fmt::format("attachment {} is not there as a whole", blob.brief()));
+        refuse(fmt::format("attachment {} is incomplete", blob.brief()));
     }
   }
 
   void check_version(const Digest& manifest) {
     if (erased_.contains(manifest) || lost_.contains(manifest) || versions_.contains(manifest)) return;
-    if (!store_.has(ObjectKind::kManifest, manifest)) refuse(fmt::format("version {} is not there", manifest.brief()));
+    if (!store_.has(ObjectKind::kManifest, manifest)) refuse(fmt::format("version {} is missing", manifest.brief()));
     note_old_shards();
     for (const store::ShardRef& shard : store_.shards(manifest)) {
       if (shards_.contains(shard.id)) continue;
@@ -259,11 +259,11 @@ class Published {
 
   void check_shard(const Digest& manifest, const store::ShardRef& shard) {
     store_.interruption().check();
-    if (!store_.has(ObjectKind::kShard, shard.id)) refuse(fmt::format("version {} is not whole", manifest.brief()));
+    if (!store_.has(ObjectKind::kShard, shard.id)) refuse(fmt::format("version {} is incomplete", manifest.brief()));
     for (const store::Entry& entry : store::decode_shard(store_.read(ObjectKind::kShard, shard.id))) {
       if (files_.contains(entry.content)) continue;
       if (!store_.has_whole_blob(entry.content))
-        refuse(fmt::format("version {} is not whole: file {} is not there", manifest.brief(), entry.content.brief()));
+        refuse(fmt::format("version {} is incomplete: file {} is missing", manifest.brief(), entry.content.brief()));
       if (store_.open_blob(entry.content).size() != entry.size)
         refuse(fmt::format("version {} states another size for file {}", manifest.brief(), entry.content.brief()));
       files_.insert(entry.content);
@@ -342,13 +342,13 @@ void check(const store::Store& store, const std::vector<Digest>& before, const s
   if (heads.size() > store::kMaxHeads) refuse(fmt::format("there are more than {}", store::kMaxHeads));
   if (heads.empty() && !before.empty()) refuse("there are none now, but there were some");
   for (const Digest& head : heads) {
-    if (!store.has(ObjectKind::kOperation, head)) refuse(fmt::format("operation {} is not there", head.brief()));
+    if (!store.has(ObjectKind::kOperation, head)) refuse(fmt::format("operation {} is missing", head.brief()));
   }
   if (all_sealed(store, heads)) {
     if (std::ranges::any_of(before, [&](const Digest& head) {
           return store.has(ObjectKind::kOperation, head) && !store::is_sealed(store, ObjectKind::kOperation, head);
         }))
-      refuse("they are encrypted, and what is there is not");
+      refuse("they are encrypted, but the remote's operations are not");
     return;
   }
   Published published(store, how.kinds, how.judged);

@@ -78,7 +78,7 @@ void PublishedHistory::stage_beyond(const std::vector<Digest>& heads, OperationS
     todo.pop_back();
     if (is_recorded(*db_, id) || beyond.has(id)) continue;
     if (!store_.has(ObjectKind::kOperation, id)) {
-      refuse_heads(fmt::format("operation {} is not there", id.brief()),
+      refuse_heads(fmt::format("operation {} is missing", id.brief()),
                    "push from a clone that has it; `mlx push --repair` sends again what the remote has lost");
     }
     const Operation operation = decode(store_.read(ObjectKind::kOperation, id));

@@ -91,7 +91,7 @@ std::vector<Pointer> pointers_in_push(const std::string& root, const std::string
     const std::size_t first = line.find(' '), second = line.find(' ', first + 1);
     if (first == std::string::npos || second == std::string::npos) {
       throw Error(ErrorKind::kUsage, fmt::format("'{}': not a line of git's pre-push hook", line.substr(0, 80)),
-                  "--hook reads from standard input what git gives to its hook");
+                  "--hook reads the pre-push hook's standard input");
     }
     const std::string commit = line.substr(first + 1, second - first - 1);
     if (commit.find_first_not_of('0') == std::string::npos) continue;

@@ -55,7 +55,7 @@ OperationStage receive_operations(Repository& repository, store::Remote& remote,
     todo.pop_back();
     if (received.has(id) || is_recorded(db, id)) continue;
     if (!incoming.has(ObjectKind::kOperation, id))
-      fail(ErrorKind::kCorrupt, "the remote's history is not whole: it lacks operation {}", id.brief());
+      fail(ErrorKind::kCorrupt, "the remote's history is incomplete: it lacks operation {}", id.brief());
     const Operation operation = decode(incoming.read(ObjectKind::kOperation, id));
     received.add(operation);
     todo.insert(todo.end(), operation.parents.begin(), operation.parents.end());

@@ -111,8 +111,7 @@ std::size_t drop_poisoned(Repository& repository, store::Remote& remote, const s
   if (poisoned.empty()) return 0;
   if (remote.drop(poisoned, report, progress)) return poisoned.size();
   progress.warn(
-      fmt::format("the remote holds {} that are not what their ids say, as {}, and its server does not take"
-                  " them out",
+      fmt::format("the remote holds {} that do not match their ids, such as {}, and its server does not remove them",
                   counted(poisoned.size(), "object"), poisoned.front().id.brief()));
   return 0;
 }

@@ -112,7 +112,7 @@ std::vector<std::string> damaged_seen(Repository& repository, bool mend) {
     if (!of_keys && name.size() != kHexDigits) continue;
     const std::string text = read_text(path);
     if (of_keys ? parse_seen_keys(text).has_value() : parse_seen(text).has_value()) continue;
-    lines.push_back(fmt::format("{}: is damaged: what this clone has seen at a remote is not known", path));
+    lines.push_back(fmt::format("{}: is damaged, so it is not known what this clone has seen at a remote", path));
     if (mend) repository.disk().remove(path);
   }
   return lines;

@@ -133,7 +133,7 @@ ToSend objects_to_send(Repository& repository, store::Remote& remote, const Cont
 void require_none(const std::vector<ObjectRef>& nowhere) {
   if (nowhere.empty()) return;
   throw Error(ErrorKind::kNotFound,
-              fmt::format("the content of {} is neither here nor on the remote, as {}",
+              fmt::format("the content of {} is neither here nor on the remote, for example {}",
                           counted(nowhere.size(), "version"), nowhere.front().second.brief()),
               "fetch everything from a remote that has it (mlx fetch --all), or push from a clone that does; where "
               "nobody has it any more, "
@@ -208,8 +208,8 @@ void mend_poisoned(Repository& repository, store::Remote& remote, const RemoteCo
   store::RepairReport report;
   const std::size_t count = drop_poisoned(repository, remote, objects, report, progress);
   if (count > 0)
-    progress.warn(fmt::format("'{}' had {} under ids that are not theirs: those of this clone take their place",
-                              config.name, counted(count, "object")));
+    progress.warn(fmt::format("'{}' had {} under wrong ids: this clone's objects replace them", config.name,
+                              counted(count, "object")));
   result.saved += report.saved_objects;
   result.set_aside.insert(result.set_aside.end(), report.set_aside.begin(), report.set_aside.end());
 }

@@ -69,9 +69,9 @@ AsRemoteHolds as_remote_holds(Transfer& transfer, const std::vector<FileRef>& bl
     sort_unique(nowhere);
     if (required && !nowhere.empty()) {
       throw Error(ErrorKind::kNotFound,
-                  fmt::format("the remote does not hold {} of the files that are needed, as {}", nowhere.size(),
+                  fmt::format("the remote lacks {} of the needed files, for example {}", nowhere.size(),
                               nowhere.front().second.brief()),
-                  "`mlx push` from a clone that has them, or `mlx push --repair` where the remote has lost them");
+                  "run `mlx push` in a clone that has them, or `mlx push --repair` if the remote has lost them");
     }
     std::ranges::set_difference(batch, nowhere, std::back_inserter(held.chunks));
   });
@@ -122,8 +122,8 @@ void check_sizes(const store::Store& store, const std::vector<FileRef>& files) {
     if (size == *file.size) continue;
     throw Error(
         ErrorKind::kCorrupt,
-        fmt::format("file {}: has {} bytes, and {} by the version that names it", file.id.brief(), size, *file.size),
-        "the version was not made by mlx: whoever committed it has to do so again");
+        fmt::format("file {}: has {} bytes, but {} according to its version", file.id.brief(), size, *file.size),
+        "mlx did not make this version; its author has to commit it again");
   }
 }
 
@@ -174,9 +174,9 @@ void receive_trees(Transfer& transfer, const std::vector<Digest>& manifests) {
   sort_unique(roots);
   if (const auto lacking = store::missing_objects(transfer.remote, roots); !lacking.empty()) {
     throw Error(ErrorKind::kNotFound,
-                fmt::format("the remote does not hold {} of the versions that are needed, as {}", lacking.size(),
+                fmt::format("the remote lacks {} of the needed versions, for example {}", lacking.size(),
                             lacking.front().second.brief()),
-                "`mlx push` from a clone that has them, or `mlx push --repair` where the remote has lost them");
+                "run `mlx push` in a clone that has them, or `mlx push --repair` if the remote has lost them");
   }
   const auto name_shards = [&](const std::vector<store::ShardRef>& named) {
     for (const store::ShardRef& shard : named) shards.emplace_back(ObjectKind::kShard, shard.id);
@@ -214,7 +214,7 @@ void receive_manifests(Transfer& transfer, const std::vector<Digest>& manifests)
       const auto [known, fresh] = sizes.emplace(entry.content, entry.size);
       if (fresh) files.push_back({entry.content, entry.size});
       if (known->second != entry.size)
-        fail(ErrorKind::kCorrupt, "file {}: has {} bytes by one version and {} by another", entry.content.brief(),
+        fail(ErrorKind::kCorrupt, "file {}: has {} bytes in one version and {} in another", entry.content.brief(),
              known->second, entry.size);
     }
   }

@@ -107,8 +107,8 @@ void require_related(Repository& repository, const RemoteConfig& remote, Operati
   throw Error(ErrorKind::kRefused,
               fmt::format("'{}' has {} with nothing in common with the history of this clone: {}", remote.name,
                           counted(count, "operation"), listed(apart)),
-              "where two clones of one project began apart: `mlx pull --allow-unrelated-histories` joins them; what "
-              "belongs to another project `mlx push --repair` leaves out");
+              "if two clones of one project started separately, `mlx pull --allow-unrelated-histories` joins them; "
+              "`mlx push --repair` leaves out operations of another project");
 }
 
 void require_may_join(Repository& repository, OperationStage& arriving) {

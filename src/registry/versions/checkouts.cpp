@@ -27,7 +27,7 @@ std::map<std::string, Digest> checked_out(Repository& repository) {
     store::Statement select = database.prepare("SELECT artifact, digest FROM checkouts");
     while (select.step()) known.insert_or_assign(select.text(0), select.digest(1));
   } catch (const Error& error) {
-    log("what was checked out is not known: {}", error.message);
+    log("it is not known what was checked out: {}", error.message);
     known.clear();
   }
   return known;
@@ -49,7 +49,7 @@ void note_checked_out(Repository& repository, const std::string& artifact, const
     else
       database.prepare("DELETE FROM checkouts WHERE artifact = ?").bind(artifact).run();
   } catch (const Error& error) {
-    log("what was checked out is not noted: {}", error.message);
+    log("cannot remember what was checked out: {}", error.message);
   }
 }
 

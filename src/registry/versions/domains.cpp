@@ -112,7 +112,7 @@ std::string domain_to_erase(Repository& repository, const store::KeyFile& file, 
   const auto other = std::ranges::find_if(together, [&](const std::string& name) { return name != what; });
   throw Error(
       ErrorKind::kRefused,
-      fmt::format("{} shares the domain '{}' with {} others, as {}: one key is theirs together", what, domain,
+      fmt::format("{} shares the domain '{}', and its key, with {} others, for example {}", what, domain,
                   together.size() - 1, *other),
       fmt::format("`mlx erase {}` erases them all; `mlx key assign` gives an artifact a domain before its first add",
                   shell_quoted(domain)));

@@ -56,7 +56,7 @@ std::vector<std::string_view> split_lines(std::string_view text, const std::stri
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos)
-      bad_line(file, lines.size() + 1, "the last line has no end: the file is cut off");
+      bad_line(file, lines.size() + 1, "the last line is incomplete: the file is truncated");
     lines.push_back(text.substr(0, end));
     text.remove_prefix(end + 1);
   }
@@ -76,7 +76,7 @@ std::string value_of(std::string_view line, std::size_t number, const std::strin
   const std::string_view text = line.substr(key.size() + 1);
   const std::optional<std::string> value = unescape(text);
   if (!value || escape(*value) != text)
-    bad_line(file, number, fmt::format("the value of '{}' is not escaped as it must be", key));
+    bad_line(file, number, fmt::format("the value of '{}' is not escaped correctly", key));
   return *value;
 }
 

@@ -200,7 +200,7 @@ std::optional<Version> by_pointer(Repository& repository, const std::string& art
   }
   const std::string meant = did_you_mean(name, names);
   throw Error(ErrorKind::kNotFound, fmt::format("no artifact is called '{}'", name),
-              meant.empty() ? "`mlx ls` lists what there is" : fmt::format("did you mean '{}'?", meant));
+              meant.empty() ? "`mlx ls` lists all artifacts" : fmt::format("did you mean '{}'?", meant));
 }
 
 [[noreturn]] void no_such_version(Repository& repository, const Reference& reference) {
@@ -212,11 +212,11 @@ std::optional<Version> by_pointer(Repository& repository, const std::string& art
   }
   if (reference.selector == "previous") {
     throw Error(ErrorKind::kNotFound, fmt::format("no alias of '{}' named another version before", reference.name),
-                fmt::format("`mlx log {}` lists what there is", shell_quoted(reference.name)));
+                fmt::format("`mlx log {}` lists its versions", shell_quoted(reference.name)));
   }
   const std::string meant = did_you_mean(reference.selector, words);
   throw Error(ErrorKind::kNotFound, fmt::format("'{}' has no version '{}'", reference.name, reference.selector),
-              meant.empty() ? fmt::format("`mlx log {}` lists what there is", shell_quoted(reference.name))
+              meant.empty() ? fmt::format("`mlx log {}` lists its versions", shell_quoted(reference.name))
                             : fmt::format("did you mean '{}@{}'?", reference.name, meant));
 }
 
@@ -233,7 +233,7 @@ Reference parse_reference(const std::string& text) {
   const std::size_t at = text.find('@');
   std::string_view rest = text;
   const auto bad = [&](const std::string& why) {
-    throw Error(ErrorKind::kUsage, fmt::format("'{}' is no reference: {}", text, why),
+    throw Error(ErrorKind::kUsage, fmt::format("'{}' is not a reference: {}", text, why),
                 "write NAME, NAME@v2, NAME@ALIAS or NAME@v2:path");
   };
   const std::size_t name_end = std::min({at, text.find(':'), text.size()});
@@ -250,7 +250,7 @@ Reference parse_reference(const std::string& text) {
   }
   if (rest.starts_with(':')) {
     reference.path = std::string(rest.substr(1));
-    if (reference.name == "run") bad("it names a run, and a version is needed here");
+    if (reference.name == "run") bad("it names a run, but a version is expected");
     if (reference.path.empty()) bad("nothing follows ':'");
   }
   if (const std::string problem = artifact_name_problem(reference.name); !problem.empty()) bad(problem);

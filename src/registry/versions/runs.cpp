@@ -179,12 +179,12 @@ void resume_run(Repository& repository, const std::string& run, std::int64_t ste
     store::Statement select = repository.db().prepare("SELECT status FROM runs WHERE id = ?");
     if (!select.bind(run).step()) fail(ErrorKind::kNotFound, "no run has the id {}", run);
     if (read_status(select.text(0)) == RunStatus::kDone) {
-      throw Error(ErrorKind::kConflict, fmt::format("run {}: is done, so there is nothing to resume", run),
+      throw Error(ErrorKind::kConflict, fmt::format("run {}: is done, so it cannot be resumed", run),
                   "start a new one");
     }
     if (!is_own_run(repository, run)) {
       throw Error(ErrorKind::kRefused, fmt::format("run {}: somebody else started it", run),
-                  "start a new one, which can begin with what it made");
+                  "start a new run, which can use what this one made");
     }
     body["run"] = run;
     body["step"] = step;
@@ -216,7 +216,7 @@ void end_run(Repository& repository, const std::string& run, RunStatus status, c
 Run read_run(Repository& repository, const std::string& id) {
   const std::string prefix = id.starts_with("run:") ? id.substr(4) : id;
   const auto not_found = [&](const std::string& why) {
-    throw Error(ErrorKind::kNotFound, fmt::format("'{}': {}", id, why), "`mlx log --runs` lists what there is");
+    throw Error(ErrorKind::kNotFound, fmt::format("'{}': {}", id, why), "`mlx log --runs` lists all runs");
   };
   if (prefix.size() < kShortestPrefix || prefix.find_first_not_of("0123456789abcdef") != std::string::npos) {
     not_found("a run is named by at least 4 hex digits of its id");

@@ -13,7 +13,7 @@ void apply_attach(const Application& a) {
   const std::string kind = a.string("kind"), name = a.string("name");
   store::Statement shown =
       a.db.prepare("SELECT seq FROM attachments WHERE version = ? AND kind = ? AND name = ? ORDER BY seq DESC LIMIT 1");
-  if (shown.bind(version, kind, name).step()) a.note_change(shown.int64(0), "is shown in place of that of");
+  if (shown.bind(version, kind, name).step()) a.note_change(shown.int64(0), "replaces the one by");
   shown.reset();
   a.db.prepare(
           "INSERT OR REPLACE INTO attachments (seq, version, kind, name, maker, blob, actor, time)"

@@ -23,7 +23,7 @@ void apply_alias_move(const Application& a) {
       "m.operation = ?");
   for (const Digest& id : a.digests("replaces[]")) {
     if (replaced_place.bind(artifact, alias, id).step())
-      a.note_change(replaced_place.int64(0), "moves what was put there by");
+      a.note_change(replaced_place.int64(0), "moves the alias set by");
     replaced_place.reset();
     replace.bind(artifact, alias, id).run();
   }
