@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kMaxAttr = std::int64_t{1} << 40;
 constexpr std::size_t kMaxNames = 1 << 20;
+constexpr std::size_t kMaxNodes = 1 << 15;  // passes look through all nodes for some
 
 const char* const kRoles[] = {"activation", "input", "parameter", "state", "constant"};
 // The words for enumerations, in their order.
@@ -347,7 +348,9 @@ Graph graph_from_json(const Json& json, std::string_view what) {
     graph.values.push_back(value_from_json(item, graph, what));
     names.emplace(graph.values.back().name, static_cast<ValueId>(graph.values.size() - 1));
   }
-  for (const Json& item : json_array(json, "nodes", what)) graph.nodes.push_back(node_from_json(item, names, what));
+  const Json& nodes = json_array(json, "nodes", what);
+  if (nodes.size() > kMaxNodes) fail(ErrorKind::kCorrupt, "{}: more than {} nodes", what, kMaxNodes);
+  for (const Json& item : nodes) graph.nodes.push_back(node_from_json(item, names, what));
   const std::string where(what);
   graph.inputs = values_named(json, "inputs", names, where);
   graph.outputs = values_named(json, "outputs", names, where);

@@ -104,6 +104,17 @@ Tensors foldable(const Graph& graph, const Weights& weights) {
   return tensors;
 }
 
+// An answer depends on its request alone: no node may write what outlives a run.
+void check_writes(const Graph& inference) {
+  for (const Node& node : inference.nodes) {
+    for (const ValueId id : node.outputs) {
+      if (id == kNone || !outlives_step(inference.value(id).role)) continue;
+      fail(ErrorKind::kCorrupt, "graph: node '{}' ({}) changes '{}', which inference must not change", node.name,
+           kernels::name_of(node.op), inference.value(id).name);
+    }
+  }
+}
+
 }  // namespace
 
 Graph to_inference(const Graph& forward) {
@@ -121,7 +132,9 @@ Graph to_inference(const Graph& forward) {
     }
   }
   erase_nodes(graph, dropped);
-  return remove_dead(graph);
+  graph = remove_dead(graph);
+  check_writes(graph);
+  return graph;
 }
 
 Graph fuse(const Graph& inference, Tensors& tensors) {

@@ -122,7 +122,8 @@ Graph merge_lora(const Graph& forward, Tensors& tensors);
 // stay.
 WithWeights raise(const Graph& forward, const Weights& weights);
 
-// Drops dropout and makes batch norm use its running statistics.
+// Drops dropout and makes batch norm use its running statistics. kCorrupt if another operation would change weights or
+// states.
 Graph to_inference(const Graph& forward);
 // Whether the graph takes ids[batch,sequence] and gives logits for each of them.
 bool is_language_model(const Graph& inference);

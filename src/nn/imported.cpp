@@ -116,6 +116,7 @@ Model imported(Model model) {
     if (context < 1 || context > kLongestContext)
       fail(ErrorKind::kUsage, "the model's config: 'context': expected 1 to {}, got {}", kLongestContext, context);
   }
+  (void)graph::to_inference(model.graph);  // refuses what changes weights
   graph::WithWeights raised = graph::raise(model.graph, *model.weights);
   Built built = built_from(std::move(raised.graph), input, context);
   model.graph = std::move(built.graph);

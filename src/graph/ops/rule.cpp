@@ -3,6 +3,7 @@
 #include "graph/ops/rule.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace mlx::graph {
@@ -35,13 +36,16 @@ std::int64_t Rule::size(std::size_t input, int axis) const {
 }
 
 void Rule::refuse(std::string_view what) const {
+  constexpr std::size_t kShown = 8;
   std::string shapes;
-  for (const ValueId id : inputs_) {
+  for (const ValueId id : std::span(inputs_).first(std::min(inputs_.size(), kShown))) {
     if (!shapes.empty()) shapes += ", ";
     shapes += id == kNone ? std::string("none")
                           : kernels::name_of(graph_.value(id).dtype) + to_text(graph_, graph_.value(id).dims);
   }
-  fail(ErrorKind::kUsage, "{} ({}): {}; inputs {}", name_, kernels::name_of(op_), what, shapes);
+  if (inputs_.size() > kShown) shapes += fmt::format(" and {} more", inputs_.size() - kShown);
+  const std::string at = name_.empty() ? kernels::name_of(op_) : fmt::format("{} ({})", name_, kernels::name_of(op_));
+  fail(ErrorKind::kUsage, "{}: {}; inputs {}", at, what, shapes);
 }
 
 void Rule::require_dtype(std::size_t input, DType expected) const {
