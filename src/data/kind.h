@@ -50,6 +50,8 @@ struct Kind {
   void (*write_keys)(const Reading& reading, Json& data) = nullptr;
   const char* (*key_set)(const Reading& reading) = nullptr;
 
+  // How files are named so that find_splits recognises them, for people: "train.txt".
+  const char* file_names = "";
   // Adds the splits that are recognised by the names of this kind's files.
   void (*find_splits)(const Files& files, Layout& layout) = nullptr;
   // The files of a split declared in dataset.toml.
