@@ -16,6 +16,7 @@
 #include "cmd/backend.h"
 #include "cmd/cli/cli.h"
 #include "cmd/print_profile.h"
+#include "data/kind.h"
 #include "data/rows.h"
 #include "registry/repository.h"
 #include "train/trainer.h"
@@ -66,9 +67,9 @@ void print(const train::TrainOutcome& outcome, Context& context) {
   const std::int64_t from = summary.contains("resumed_from") ? json_int(summary, "resumed_from", what) : 0;
   std::string text = fmt::format("  {} steps in {:.1f} s", json_int(summary, "steps", what) - from,
                                  json_number(summary, "seconds", what));
-  for (const char* unit : {"images", "rows", "tokens"}) {
-    const std::string key = std::string(unit) + "_per_second";
-    if (summary.contains(key)) text += fmt::format(", {:.0f} {}/s", json_number(summary, key, what), unit);
+  for (const data::Kind* kind : data::kinds()) {
+    const std::string key = std::string(kind->unit) + "_per_second";
+    if (summary.contains(key)) text += fmt::format(", {:.0f} {}/s", json_number(summary, key, what), kind->unit);
   }
   if (json_string(summary, "precision", what) != "f32") text += ", in " + json_string(summary, "precision", what);
   text += fmt::format("; training data: loss {:.4f}", json_number(summary, "loss", what));

@@ -3,6 +3,7 @@
 #include "kernels/backend.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -171,18 +172,23 @@ Backend best_backend() {
   return best;
 }
 
+std::vector<std::string_view> cpu_backend_names() {
+  std::vector<std::string_view> names;
+  for (const BackendRow& row : kRows)
+    if (is_of_cpu(row)) names.emplace_back(row.name);
+  return names;
+}
+
 Backend parse_backend(const std::string& name) {
   if (name.empty()) return best_backend();
-  std::string names;
-  for (const BackendRow& row : kRows) {
-    if (!is_of_cpu(row)) continue;
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
-    if (name != row.name) continue;
-    if (const std::string problem = row.problem(); !problem.empty())
-      throw Error(ErrorKind::kMissing, fmt::format("kernels '{}': {}", name, problem), row.remedy);
-    return Backend(row);
-  }
-  throw Error(ErrorKind::kUsage, fmt::format("unknown kernels '{}'", name), "MLX_KERNELS is one of " + names);
+  const std::vector<std::string_view> names = cpu_backend_names();
+  if (std::ranges::find(names, name) == names.end())
+    throw Error(ErrorKind::kUsage, fmt::format("unknown kernels '{}'", name),
+                fmt::format("MLX_KERNELS is one of {}", fmt::join(names, ", ")));
+  const BackendRow& row = row_named(name);
+  if (const std::string problem = row.problem(); !problem.empty())
+    throw Error(ErrorKind::kMissing, fmt::format("kernels '{}': {}", name, problem), row.remedy);
+  return Backend(row);
 }
 
 Backend cuda_backend(int index) {

@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/device.h"
 
@@ -54,6 +55,8 @@ Backend best_backend();
 // "ref", "avx2", "avx512", "onednn" (also "" for the best). Throws kUsage for another word, kMissing if the CPU lacks
 // it.
 Backend parse_backend(const std::string& name);
+// Those words, worst first.
+std::vector<std::string_view> cpu_backend_names();
 // The GPUs that the driver shows, counted from 0. Throws kMissing as cuda_device() does.
 Backend cuda_backend(int index = 0);
 // The backend with that name, which this machine may lack: kernels below it then serve. For tests.

@@ -218,6 +218,7 @@ const Kind images_kind = {
     .read_keys = read_image_keys,
     .write_keys = write_image_keys,
     .key_set = image_key_set,
+    .file_names = "train-images-idx3-ubyte(.gz) with train-labels-idx1-ubyte(.gz)",
     .find_splits = find_image_splits,
     .declared = declared_images,
     .describe = describe_stored_images,

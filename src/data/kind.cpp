@@ -5,14 +5,15 @@
 #include <algorithm>
 #include <array>
 
-#include "data/images_dataset.h"
-#include "data/rows_dataset.h"
-#include "data/text_dataset.h"
-
 namespace mlx::data {
+
+extern const Kind images_kind;  // images_dataset.cpp
+extern const Kind rows_kind;    // rows_dataset.cpp
+extern const Kind text_kind;    // text_dataset.cpp
+
 namespace {
 
-constexpr std::array<const Kind*, 3> kKinds = {&images_kind, &rows_kind, &text_kind};
+constexpr auto kKinds = std::to_array<const Kind*>({&images_kind, &rows_kind, &text_kind});
 
 }  // namespace
 

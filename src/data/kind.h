@@ -44,12 +44,14 @@ struct Kind {
   bool windows = false;                      // an example is a window of one sequence, as long as the model's context
   bool raw = false;  // batches can leave normalization and augmentation to the graph (batches.h)
 
-  // The keys of [data] for this kind. write_keys: for a run's key. key_set: the first one that differs from its
-  // default, null if there is none.
+  // The keys of [data] for this kind; all three null if it has none. write_keys: for a run's key. key_set: the first
+  // one that differs from its default, null if there is none.
   void (*read_keys)(TomlReader& data, Reading& reading) = nullptr;
   void (*write_keys)(const Reading& reading, Json& data) = nullptr;
   const char* (*key_set)(const Reading& reading) = nullptr;
 
+  // How files are named so that find_splits recognises them, for people: "train.txt".
+  const char* file_names = "";
   // Adds the splits that are recognised by the names of this kind's files.
   void (*find_splits)(const Files& files, Layout& layout) = nullptr;
   // The files of a split declared in dataset.toml.

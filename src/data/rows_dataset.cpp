@@ -223,6 +223,7 @@ const Kind rows_kind = {
     .read_keys = read_row_keys,
     .write_keys = write_row_keys,
     .key_set = row_key_set,
+    .file_names = "train.csv, train.jsonl",
     .find_splits = find_row_splits,
     .declared = declared_rows,
     .describe = describe_stored_rows,

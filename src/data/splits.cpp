@@ -87,10 +87,11 @@ StoredSplit stored_split(const store::Store& store, const Digest& manifest, cons
   if (found != layout.splits.end())
     return {&store, found->second.kind, std::move(found->second.files), std::move(layout.class_names)};
   if (layout.splits.empty()) {
-    throw Error(
-        ErrorKind::kNotFound, fmt::format("dataset {} has no split: no file in it is named like one", manifest.brief()),
-        "name the files train-images-idx3-ubyte(.gz) and train-labels-idx1-ubyte(.gz), train.csv, train.jsonl or "
-        "train.txt, or declare splits in dataset.toml");
+    std::string names;
+    for (const Kind* kind : kinds()) names += fmt::format("{}{}", names.empty() ? "" : ", ", kind->file_names);
+    throw Error(ErrorKind::kNotFound,
+                fmt::format("dataset {} has no split: no file in it is named like one", manifest.brief()),
+                fmt::format("name the files like {}; or declare splits in dataset.toml", names));
   }
   throw Error(ErrorKind::kNotFound, fmt::format("dataset {} has no split '{}'", manifest.brief(), split),
               fmt::format("it has: {}", fmt::join(names_of(layout), ", ")));

@@ -239,6 +239,7 @@ const Kind text_kind = {
     .read_keys = read_text_keys,
     .write_keys = write_text_keys,
     .key_set = text_key_set,
+    .file_names = "train.txt",
     .find_splits = find_text_splits,
     .declared = declared_texts,
     .describe = describe_stored_text,

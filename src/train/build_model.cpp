@@ -11,7 +11,7 @@ namespace {
 void check_config(const TrainConfig& config, const data::Description& data) {
   (void)loss_spec(config, data.targets);
   for (const data::Kind* kind : data::kinds()) {
-    const char* const key = kind == data.kind ? nullptr : kind->key_set(config.reading);
+    const char* const key = kind == data.kind || !kind->key_set ? nullptr : kind->key_set(config.reading);
     if (!key) continue;
     fail(ErrorKind::kUsage, "{}: [data] {} is for {}, the split holds {}", config.file, key, kind->name,
          data.kind->unit);

@@ -34,7 +34,8 @@ void read_data(TomlReader table, TrainConfig& config) {
   config.train_split = table.string("train", "train");
   config.valid_split = table.string("valid", "");
   read_hold_out(table, config);
-  for (const data::Kind* kind : data::kinds()) kind->read_keys(table, config.reading);
+  for (const data::Kind* kind : data::kinds())
+    if (kind->read_keys) kind->read_keys(table, config.reading);
   table.finish();
 }
 
@@ -96,7 +97,7 @@ const TomlNode* member(const TomlNode& table, std::string_view key) {
 // By the keys that only one kind has, else by what the family takes. Nothing is known yet of a model to start from.
 const data::Kind& guess_kind(const TrainConfig& config) {
   for (const data::Kind* kind : data::kinds())
-    if (kind->key_set(config.reading)) return *kind;
+    if (kind->key_set && kind->key_set(config.reading)) return *kind;
   const TomlNode* const family = member(*config.model, "family");
   for (const data::Kind* kind : data::kinds())
     if (family && nn::takes(family->text, kind->form)) return *kind;
@@ -153,7 +154,8 @@ std::string resolved(const TrainConfig& config, const nn::Built& built) {
   Json data = {{"hold_out", held.share > 0 ? Json(held.share) : Json(held.count)},
                {"train", config.train_split},
                {"valid", config.valid_split}};
-  for (const data::Kind* kind : data::kinds()) kind->write_keys(config.reading, data);
+  for (const data::Kind* kind : data::kinds())
+    if (kind->write_keys) kind->write_keys(config.reading, data);
   Json train = {{"batch", config.batch},
                 {"epochs", config.epochs},
                 {"label_smoothing", shortest(config.label_smoothing)},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "harness.h"
@@ -208,6 +209,15 @@ TEST_CASE("kernels: avx2 and avx512 serve every quantized layer but grouped conv
 
 TEST_CASE("kernels: onednn agrees with ref") {
   if (available("onednn")) check_rows({"onednn", onednn_kernels()});
+}
+
+// Those above have tests of their own, which ctest runs apart by their names ("… agrees with ref",
+// tests/CMakeLists.txt).
+TEST_CASE("kernels: every other backend of the table gives what ref gives") {
+  const std::set<std::string_view> tested = {"ref", "avx2", "avx512", "onednn"};
+  for (const std::string_view name : cpu_backend_names())
+    if (!tested.contains(name) && available(name.data()))
+      check_rows({name.data(), kernels_of(backend_named(name).row())});
 }
 
 TEST_CASE("kernels: cuda serves every operation and agrees with ref") {
