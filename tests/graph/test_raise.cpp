@@ -205,3 +205,15 @@ TEST_CASE("raise: a graph that is trained on keeps what its backward pass needs"
   const WithWeights raised = check_raised(g, {Op::kReshape, Op::kMaxPool, Op::kReshape, Op::kLinear});
   CHECK_NOTHROW(to_training(raised.graph, {}, 0.0f));
 }
+
+TEST_CASE("bug: an outside model of sgd answered the same request differently each time") {
+  Attrs plain;
+  plain.momentum = 0;
+  const Graph g = from_x([&](Graph& out, ValueId x) {
+    const ValueId w = weights(out, "w", {6, 3}), rate = weights(out, "rate", {1});
+    const ValueId changed = out.add(Op::kSgd, plain, {w, weights(out, "dw", {6, 3}), kNone, rate}, "update")[0];
+    return out.add(Op::kMatmul, {}, {x, changed}, "y")[0];
+  });
+  CHECK(sample::refusal([&] { to_inference(g); }) ==
+        "graph: node 'update' (sgd) changes 'w', which inference must not change");
+}

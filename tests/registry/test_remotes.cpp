@@ -77,8 +77,8 @@ TEST_CASE("bad names, passwords and bad files") {
   TempFolder folder;
   const auto add = [&](const std::string& name, const std::string& url) { add_remote(folder.path(), {name, url}); };
   CHECK(fails_with(ErrorKind::kUsage, "cannot name", [&] { add("a b", "x"); }) == "");
-  CHECK(fails_with(ErrorKind::kUsage, "no URL", [&] { add("a", ""); }) == "");
-  CHECK(fails_with(ErrorKind::kUsage, "no URL", [&] { add("a", "x\ny"); }) == "");
+  CHECK(fails_with(ErrorKind::kUsage, "the URL of the remote", [&] { add("a", ""); }) == "");
+  CHECK(fails_with(ErrorKind::kUsage, "the URL of the remote", [&] { add("a", "x\ny"); }) == "");
   CHECK(fails_with(ErrorKind::kRefused, "tracked by git", [&] { add("a", "ssh://me:secret@host/x"); }) == "");
   CHECK_FALSE(path_exists(join_path(folder.path(), "mlx.toml")));
   write_file_atomically(join_path(folder.path(), "mlx.toml"), "[remotes.a]\nurk = \"x\"\n");
