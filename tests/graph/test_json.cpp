@@ -105,6 +105,9 @@ TEST_CASE("what is wrong is named") {
   CHECK(has(refusal([](Json& j) { j["nodes"][0]["attrs"]["kernel"] = {3}; }), "kernel"));
   CHECK(has(refusal([](Json& j) { j["nodes"][0]["attrs"]["kernels"] = 1; }), "kernels"));
   CHECK(has(refusal([](Json& j) { j["nodes"][0]["attrs"]["stride"] = {0, 1}; }), "conv1"));
+  CHECK(has(refusal([](Json& j) { j["nodes"] = Json::array_t(32769, j["nodes"][0]); }), "more than 32768 nodes"));
+  CHECK(has(refusal([](Json& j) { j["nodes"][0]["inputs"] = Json::array_t(50, j["nodes"][0]["inputs"][0]); }),
+            "] and 42 more"));  // not all of their shapes
   CHECK(has(refusal([](Json& j) { j["values"][1]["dims"][0] = -8; }), "conv1.weight"));
   CHECK(has(refusal([](Json& j) { j["values"][1]["dims"][0] = 1099511627776; }), "conv1"));
   CHECK(has(refusal([](Json& j) { j["values"][1]["dims"] = {1099511627776, 1099511627776}; }), "too large"));

@@ -60,7 +60,20 @@ def problems_of(root):
                 for name, owners in NAMES.items():
                     if re.search(name, text) and not shown.startswith(("tests/", *owners)):
                         found.append(f"{shown}: names one kind of dataset ({name}): ask its row (data/kind.h)")
-    return found
+    return found + missing_fuzz_sources(root)
+
+
+def missing_fuzz_sources(root):
+    """The fuzz targets name their sources, and only CI configures them."""
+    lists = os.path.join(root, "tests/fuzz/CMakeLists.txt")
+    if not os.path.exists(lists):
+        return []
+    text = open(lists, encoding="utf-8").read()
+    folders = {"base": "src/base", "store": "store", "registry": "src/registry"}
+    named = [f"{folder}/{name}.cpp" for group, folder in folders.items()
+             for sources in re.findall(rf"set\({group} ([^)]*)\)", text) for name in sources.split()]
+    return [f"tests/fuzz/CMakeLists.txt: there is no {source}" for source in named
+            if not os.path.exists(os.path.join(root, source))]
 
 
 def self_test():
