@@ -112,8 +112,8 @@ def serve_round(binary, base, load):
     server = subprocess.Popen([binary, "serve", "clf", "--listen", "127.0.0.1:0", "--json"], cwd=folder, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
-        text = ""
-        while not text.rstrip().endswith("}"):
+        text = server.stdout.readline()
+        while text.rstrip("\n").split("\n")[-1] != "}":  # the document's last line
             text += server.stdout.readline()
         url = json.loads(text)["url"]
         rates = {}
