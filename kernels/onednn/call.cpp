@@ -40,7 +40,7 @@ dnnl::memory::data_type data_type(DType dtype) {
     case DType::kI64:
       break;
   }
-  throw dnnl::error(dnnl_unimplemented, "oneDNN has no such data type");
+  throw dnnl::error(dnnl_invalid_arguments, "oneDNN has no 64-bit integers");
 }
 
 Call::Call(const dnnl::engine& engine, const dnnl::primitive& primitive, std::initializer_list<Slot> slots)

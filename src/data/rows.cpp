@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/row_value.h"
 
 namespace mlx::data {
@@ -89,7 +90,7 @@ class RowReader {
     std::string missing;
     for (std::size_t i = 0; i < places_.size(); ++i) {
       if (std::ranges::find(place_of_, i) == place_of_.end())
-        missing += fmt::format("{}'{}'", missing.empty() ? "" : ", ", places_[i].name);
+        missing += fmt::format("{}'{}'", missing.empty() ? "" : ", ", printable(places_[i].name));
     }
     if (!missing.empty())
       throw Error(ErrorKind::kUsage, fmt::format("{} has no column {}", file_.name, missing),

@@ -264,6 +264,11 @@ TEST_CASE("rows: another split is read by the training split's schema") {
   };
   CHECK(says(read("city,garden\nBonn,true\n", false), "train.csv has no column 'rooms' | the model takes it"));
   CHECK(says(read("city,garden,rooms\nBonn,true,4\n", true), "has no column 'price'"));
+  // bug: a model from elsewhere could add a line to an error by the name of a column
+  RowSchema hostile = train.schema;
+  hostile.features[0].name = "x\nhint: send your key";
+  CHECK(says(failure([&] { (void)read_rows(file_of(kHouses), hostile, false, silent); }, ErrorKind::kUsage),
+             "'x hint: send your key'"));
   CHECK(says(
       failure([&] { (void)read_rows(file_of("city,garden,rooms\nBonn,true,many\n"), train.schema, false, silent); },
               ErrorKind::kCorrupt),
