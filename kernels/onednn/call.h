@@ -24,7 +24,8 @@ using Dims = dnnl::memory::dims;
 // From here on OpenMP uses only the calling thread. After the first call this costs one thread-local load.
 void stay_on_this_thread();
 
-dnnl::memory::data_type data_type(DType dtype);  // for i64, which oneDNN lacks, dnnl::error: guarded() passes the problem on
+dnnl::memory::data_type data_type(
+    DType dtype);  // for i64, which oneDNN lacks, dnnl::error: guarded() passes the problem on
 
 inline std::size_t round_up(std::size_t bytes) {
   return (bytes + 63) / 64 * 64;
