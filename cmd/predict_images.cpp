@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "cmd/cli/standard_input.h"
 #include "cmd/predictions.h"
-#include "data/image_files.h"
-#include "data/images.h"
+#include "data/images/image_files.h"
+#include "data/kinds/images.h"
 #include "infer/answers.h"
 #include "registry/repository.h"
 

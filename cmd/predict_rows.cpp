@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "cmd/cli/standard_input.h"
 #include "cmd/predictions.h"
-#include "data/rows_dataset.h"
-#include "data/table.h"
+#include "data/kinds/rows_dataset.h"
+#include "data/readers/table.h"
 #include "infer/answers.h"
 #include "registry/repository.h"
 

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "cmd/backend.h"
-#include "graph/passes.h"
+#include "graph/passes/passes.h"
 #include "nn/finetune.h"
 #include "registry/versions/runs.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cmd/cli/cli.h"
-#include "graph/summary.h"
+#include "graph/session/summary.h"
 #include "nn/model.h"
 #include "registry/versions/artifacts.h"
 

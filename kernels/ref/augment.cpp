@@ -25,7 +25,7 @@ float changed(const Geometry& g, const Images& from, const float* table, std::in
 }
 
 // Sliced by row of the output. A mixed element is two products and their sum, each rounded: the same bits as
-// src/data/loader.cpp computes on a CPU.
+// src/data/kinds/loader.cpp computes on a CPU.
 void augment(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const Geometry& g = s.g;

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/augment.h"
+#include "data/images/augment.h"
 
 namespace mlx::data {
 

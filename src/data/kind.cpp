@@ -7,9 +7,9 @@
 
 namespace mlx::data {
 
-extern const Kind images_kind;  // images_dataset.cpp
-extern const Kind rows_kind;    // rows_dataset.cpp
-extern const Kind text_kind;    // text_dataset.cpp
+extern const Kind images_kind;  // kinds/images_dataset.cpp
+extern const Kind rows_kind;    // kinds/rows_dataset.cpp
+extern const Kind text_kind;    // kinds/text_dataset.cpp
 
 namespace {
 

@@ -7,14 +7,11 @@
 #include <optional>
 #include <vector>
 
+#include "data/images/normalize.h"
 #include "data/rows.h"
 #include "data/tokenizer.h"
 
 namespace mlx::data {
-
-struct Normalization {
-  std::vector<float> mean, std;  // per channel, of pixels scaled to [0, 1]
-};
 
 // Each kind of data uses its own part.
 struct Preprocessing {

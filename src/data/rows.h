@@ -16,7 +16,7 @@
 #include "base/progress.h"
 #include "data/kind.h"
 #include "data/order.h"
-#include "data/table.h"
+#include "data/readers/table.h"
 
 namespace mlx::data {
 

@@ -1,8 +1,8 @@
 // Short names for the readers of src/data that comparisons use: sources of bytes and tables.
 #pragma once
 
-#include "data/source.h"
-#include "data/table.h"
+#include "data/readers/source.h"
+#include "data/readers/table.h"
 
 namespace mlx::diff {
 

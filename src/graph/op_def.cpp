@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

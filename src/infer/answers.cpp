@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "data/normalize.h"
+#include "data/images/normalize.h"
 
 namespace mlx::infer {
 

@@ -9,8 +9,8 @@
 #include <span>
 
 #include "base/error.h"
-#include "graph/passes.h"
-#include "graph/session.h"
+#include "graph/passes/passes.h"
+#include "graph/session/session.h"
 
 namespace mlx::infer {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "graph/passes.h"
+#include "graph/passes/passes.h"
 
 namespace mlx::infer {
 namespace {

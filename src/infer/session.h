@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/batches.h"
-#include "graph/session.h"
+#include "graph/session/session.h"
 #include "infer/model.h"
 
 namespace mlx::infer {

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "graph/op_def.h"
-#include "graph/passes.h"
+#include "graph/passes/passes.h"
 
 namespace mlx::nn {
 namespace {

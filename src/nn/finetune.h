@@ -40,7 +40,7 @@ std::vector<std::string> named_by(const std::vector<std::string>& patterns, cons
 // The frozen parameters according to a model's config: by freeze, or all but the adapters by lora.
 std::vector<std::string> frozen_parameters(const graph::Graph& graph, const Json& config);
 
-// Reads `lora` from the same table: adds low-rank adapters (graph/passes.h) to `built` and freezes the rest.
+// Reads `lora` from the same table: adds low-rank adapters (graph/passes/passes.h) to `built` and freezes the rest.
 void read_lora(TomlReader model, Built& built);
 // The model with its adapters merged into its weights; the outputs differ only by rounding. A model without adapters is
 // returned unchanged.

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "graph/passes.h"
+#include "graph/passes/passes.h"
 
 namespace mlx::nn {
 namespace {

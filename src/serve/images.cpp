@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "data/normalize.h"
+#include "data/images/normalize.h"
 #include "serve/examples.h"
 #include "serve/infer_answer.h"
 

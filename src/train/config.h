@@ -6,7 +6,7 @@
 #include <string>
 
 #include "data/dataset.h"
-#include "graph/passes.h"
+#include "graph/passes/passes.h"
 #include "kernels/backend.h"
 #include "nn/family.h"
 #include "train/checkpoint_interval.h"

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/process_use.h"
-#include "graph/recompute.h"
+#include "graph/session/recompute.h"
 #include "train/evaluate.h"
 #include "train/tally.h"
 

@@ -1,6 +1,6 @@
 // Forecasts a training's peak memory before its first step: the session plans one arena, and everything else is
-// counted. If that is more than allowed, parts of the forward pass are recomputed in backward (graph/recompute.h),
-// which changes no bit of the result. Used by the training loop.
+// counted. If that is more than allowed, parts of the forward pass are recomputed in backward
+// (graph/session/recompute.h), which changes no bit of the result. Used by the training loop.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// One row for each optimizer; graph/optimizers.cpp implements them.
+// One row for each optimizer; graph/passes/optimizers.cpp implements them.
 #include "train/optimizer_config.h"
 
 #include <charconv>

@@ -5,7 +5,7 @@
 
 #include "base/json_fwd.h"
 #include "base/toml.h"
-#include "graph/passes.h"
+#include "graph/passes/passes.h"
 
 namespace mlx::train {
 

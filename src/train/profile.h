@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "graph/machine_peak.h"
-#include "graph/session.h"
+#include "graph/session/machine_peak.h"
+#include "graph/session/session.h"
 
 namespace mlx::train {
 

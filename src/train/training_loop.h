@@ -7,7 +7,7 @@
 #include <string>
 
 #include "data/dataset.h"
-#include "graph/session.h"
+#include "graph/session/session.h"
 #include "nn/model.h"
 #include "train/config.h"
 #include "train/memory.h"

@@ -10,8 +10,8 @@
 
 #include "data/batches.h"
 #include "data/dataset.h"
-#include "graph/not_finite.h"
-#include "graph/passes.h"
+#include "graph/passes/passes.h"
+#include "graph/session/not_finite.h"
 #include "nn/family.h"
 #include "train/config.h"
 

@@ -18,8 +18,8 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/parallel.h"
-#include "graph/passes.h"
-#include "graph/session.h"
+#include "graph/passes/passes.h"
+#include "graph/session/session.h"
 #include "nn/model.h"
 
 namespace {

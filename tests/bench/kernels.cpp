@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "graph/machine_peak.h"
+#include "graph/session/machine_peak.h"
 #include "kernels/device.h"
 #include "kernels/geometry.h"
 #include "kernels/table.h"

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "base/clock.h"
-#include "graph/bucket.h"
-#include "graph/machine_peak.h"
 #include "graph/memory.h"
+#include "graph/session/bucket.h"
+#include "graph/session/machine_peak.h"
 #include "kernels/table.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // Images for tests that need no particular ones: random-looking bytes, labels in order.
 #pragma once
 
-#include "data/images.h"
+#include "data/kinds/images.h"
 
 namespace mlx::data {
 

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
-#include "data/images.h"
+#include "data/kinds/images.h"
 #include "formats/idx.h"
 #include "store/pack/store.h"
 

@@ -7,9 +7,9 @@
 #include <span>
 
 #include "base/error.h"
-#include "data/images_dataset.h"
-#include "data/rows_dataset.h"
-#include "data/text_dataset.h"
+#include "data/kinds/images_dataset.h"
+#include "data/kinds/rows_dataset.h"
+#include "data/kinds/text_dataset.h"
 #include "kernels/philox.h"
 #include "made_up.h"
 

@@ -11,9 +11,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "data/augment.h"
-#include "data/loader.h"
-#include "data/normalize.h"
+#include "data/images/augment.h"
+#include "data/images/normalize.h"
+#include "data/kinds/loader.h"
 #include "made_up.h"
 
 using namespace mlx;

@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "data/images_dataset.h"
-#include "data/loader.h"
+#include "data/kinds/images_dataset.h"
+#include "data/kinds/loader.h"
 #include "kernels/table.h"
 #include "made_up.h"
 

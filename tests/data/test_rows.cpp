@@ -1,7 +1,7 @@
 // Tables as examples: what a schema decides, how rows are read by it, and what is said of tables that are wrong.
 
 #include "base/json.h"
-#include "data/rows_dataset.h"
+#include "data/kinds/rows_dataset.h"
 #include "data/splits.h"
 #include "stored_dataset.h"
 

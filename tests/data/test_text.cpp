@@ -2,8 +2,8 @@
 
 #include <set>
 
+#include "data/kinds/text_dataset.h"
 #include "data/splits.h"
-#include "data/text_dataset.h"
 #include "stored_dataset.h"
 
 using namespace mlx;

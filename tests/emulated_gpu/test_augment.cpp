@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "data/images_dataset.h"
-#include "graph/feeding.h"
-#include "graph/recompute.h"
+#include "data/kinds/images_dataset.h"
+#include "graph/session/feeding.h"
+#include "graph/session/recompute.h"
 #include "probe.h"
 #include "tests/train/world.h"
 #include "train/training_step.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "graph/recompute.h"
+#include "graph/session/recompute.h"
 #include "tests/graph/sample.h"
 
 namespace mlx::graph {

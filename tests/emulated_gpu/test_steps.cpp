@@ -5,7 +5,7 @@
 #include <array>
 
 #include "base/json.h"
-#include "data/rows_dataset.h"
+#include "data/kinds/rows_dataset.h"
 #include "probe.h"
 #include "tests/train/world.h"
 #include "train/repository_sink.h"

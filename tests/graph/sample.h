@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "graph/graph.h"
-#include "graph/passes.h"
-#include "graph/session.h"
+#include "graph/passes/passes.h"
+#include "graph/session/session.h"
 #include "kernels/philox.h"
 
 namespace mlx::graph::sample {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "graph/bucket.h"
 #include "graph/op_def.h"
-#include "graph/recompute.h"
+#include "graph/session/bucket.h"
+#include "graph/session/recompute.h"
 #include "sample.h"
 
 using namespace mlx;

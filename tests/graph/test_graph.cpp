@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "graph/op_def.h"
-#include "graph/summary.h"
+#include "graph/session/summary.h"
 #include "sample.h"
 
 using namespace mlx;

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "graph/summary.h"
+#include "graph/session/summary.h"
 #include "sample.h"
 
 using namespace mlx;

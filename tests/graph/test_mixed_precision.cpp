@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "graph/not_finite.h"
 #include "graph/op_def.h"
+#include "graph/session/not_finite.h"
 #include "kernels/half.h"
 #include "kernels/loss_scale.h"
 #include "sample.h"

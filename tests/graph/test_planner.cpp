@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "graph/bucket.h"
+#include "graph/session/bucket.h"
 #include "sample.h"
 
 using namespace mlx;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "graph/recompute.h"
+#include "graph/session/recompute.h"
 #include "sample.h"
 
 using namespace mlx;

@@ -1,12 +1,12 @@
 // Inference in tiles: the same bits as whole, for any tile, batch and number of threads; which graphs are cut, and how.
-#include "graph/tiles.h"
+#include "graph/session/tiles.h"
 
 #include <doctest/doctest.h>
 
 #include <cstring>
 
 #include "base/error.h"
-#include "graph/summary.h"
+#include "graph/session/summary.h"
 #include "sample.h"
 #include "tests/kernels/backends.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "graph/not_finite.h"
+#include "graph/session/not_finite.h"
 #include "sample.h"
 
 using namespace mlx;

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "../nn/built.h"
-#include "graph/passes.h"
-#include "graph/session.h"
+#include "graph/passes/passes.h"
+#include "graph/session/session.h"
 #include "infer/generate.h"
 
 using namespace mlx;

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "../nn/built.h"
-#include "data/images_dataset.h"
+#include "data/kinds/images_dataset.h"
 #include "infer/answers.h"
 #include "infer/examples.h"
 

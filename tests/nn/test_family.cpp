@@ -2,7 +2,7 @@
 
 #include "base/json.h"
 #include "built.h"
-#include "graph/passes.h"
+#include "graph/passes/passes.h"
 
 using namespace mlx;
 using namespace mlx::nn;

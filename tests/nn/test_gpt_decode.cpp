@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "graph/passes.h"
-#include "graph/session.h"
+#include "graph/passes/passes.h"
+#include "graph/session/session.h"
 #include "kernels/philox.h"
 #include "nn/family.h"
 

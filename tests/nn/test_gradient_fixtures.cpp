@@ -12,8 +12,8 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/toml.h"
-#include "graph/passes.h"
-#include "graph/session.h"
+#include "graph/passes/passes.h"
+#include "graph/session/session.h"
 #include "nn/family.h"
 #include "tests/kernels/backends.h"
 

@@ -6,8 +6,8 @@
 
 #include "base/json.h"
 #include "built.h"
-#include "graph/passes.h"
-#include "graph/session.h"
+#include "graph/passes/passes.h"
+#include "graph/session/session.h"
 #include "kernels/philox.h"
 
 using namespace mlx;

@@ -5,7 +5,7 @@
 
 #include "base/fd.h"
 #include "base/path.h"
-#include "data/images.h"
+#include "data/kinds/images.h"
 #include "kernels/philox.h"
 #include "registry/sync/open_repository.h"
 #include "registry/versions/artifacts.h"

@@ -9,7 +9,7 @@
 
 #include "../store/fault_disk.h"
 #include "base/json.h"
-#include "graph/not_finite.h"
+#include "graph/session/not_finite.h"
 #include "registry/sync/open_repository.h"
 #include "train/checkpoint_interval.h"
 #include "train/repository_sink.h"

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/json.h"
-#include "data/images_dataset.h"
+#include "data/kinds/images_dataset.h"
 #include "registry/versions/references.h"
 #include "world.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <thread>
 
-#include "data/images_dataset.h"
+#include "data/kinds/images_dataset.h"
 #include "memory_sink.h"
 #include "train/build_model.h"
 #include "train/training_loop.h"

@@ -1,6 +1,6 @@
 // Arithmetic on two tensors with NumPy's broadcasting rules; attrs.arithmetic selects the operation.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

@@ -1,7 +1,7 @@
 // Causal multi-head self-attention with grouped queries: over a whole sequence, its gradient, and over a cache of keys
 // and values.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

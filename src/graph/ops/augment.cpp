@@ -1,6 +1,6 @@
 // Images from bytes: the beginning of a GPU's training graph. Nothing before it is trained.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 #include "kernels/image_change.h"
 
 namespace mlx::graph {

@@ -1,6 +1,6 @@
 // Conversion between f32 and the half-precision types.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

@@ -1,7 +1,7 @@
 // Concatenation along attrs.axis, and its gradient, which cuts dy into the parts. The gradient takes the parts for
 // their sizes. If that keeps them alive longer, they need no more memory than their gradients.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

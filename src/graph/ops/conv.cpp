@@ -1,6 +1,6 @@
 // Two-dimensional convolution of NHWC images, f32, half and quantized, and its gradients.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

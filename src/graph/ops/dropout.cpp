@@ -1,7 +1,7 @@
 // Dropout (Srivastava et al. 2014) of elements, or of whole examples (stochastic depth, Huang et al. 2016). It scales
 // in training and is absent in inference. Backward draws the same mask from the same stream.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

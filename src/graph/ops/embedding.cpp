@@ -1,6 +1,6 @@
 // Embedding: rows of a table by id, and the table's gradient.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

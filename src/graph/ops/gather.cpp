@@ -1,6 +1,6 @@
 // Gather: selects elements along a dimension, attrs.axis, by indices. Indices have no gradient.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

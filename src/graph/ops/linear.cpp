@@ -1,6 +1,6 @@
 // Linear layers: y = act(x · wᵀ + b), f32, half and quantized, and their gradients.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

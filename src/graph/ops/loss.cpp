@@ -1,6 +1,6 @@
 // Losses, which compute their own gradients, and softmax.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

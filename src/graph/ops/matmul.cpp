@@ -1,6 +1,6 @@
 // Products of stacks of matrices; the stacks' leading dimensions broadcast as in NumPy.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

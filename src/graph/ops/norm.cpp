@@ -1,6 +1,6 @@
 // Batch norm over images or rows (training and inference forms), layer norm and RMS norm, with their gradients.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

@@ -1,7 +1,7 @@
 // One step of an optimizer for one parameter, in place on the parameter and its state; and the preparation of its
 // gradient.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

@@ -1,6 +1,6 @@
 // Elementwise operations: activations, gated activations, addition, learned positions.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

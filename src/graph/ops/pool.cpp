@@ -1,6 +1,6 @@
 // Pooling of NHWC images: maximum in windows, global average.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

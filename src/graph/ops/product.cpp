@@ -2,7 +2,7 @@
 // in half precision with weights in f32 or the same type, and a result in f32 or the same type; eight bits with their
 // scales.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

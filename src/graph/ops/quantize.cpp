@@ -1,6 +1,6 @@
 // Conversion between f32 and eight bits (symmetric, zero point 0).
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

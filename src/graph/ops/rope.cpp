@@ -1,6 +1,6 @@
 // Rotary positions of queries and keys, and their gradient, the inverse rotation.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

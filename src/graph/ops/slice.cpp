@@ -1,7 +1,7 @@
 // Slice: along each of attrs.axes every step-th element from its start up to its end, as in NumPy: negative indices
 // count from the end, and indices are clamped. For a symbolic dimension neither index is clamped, and the step is 1.
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 #include "kernels/loops.h"
 
 namespace mlx::graph {

@@ -1,6 +1,6 @@
 // Transpose: output dim i is input dim attrs.axes[i].
 
-#include "graph/ops/rule.h"
+#include "graph/rule.h"
 
 namespace mlx::graph {
 namespace {

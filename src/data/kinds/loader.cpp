@@ -1,0 +1,186 @@
+// Batches from images in memory. A batch is cut into slices of sixteen images that write disjoint parts of it. Raw
+// batches draw the same numbers, and leave their use to the kernels.
+
+#include "data/kinds/loader.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "data/images/augment.h"
+
+namespace mlx::data {
+namespace {
+
+constexpr std::int64_t kImagesPerSlice = 16;
+constexpr std::int64_t kInline = 32 * 1024;  // smaller batches, in elements, are not worth waking another thread
+
+void check_augment(const Augment& augment, const Images& images) {
+  const std::int64_t side = std::min(images.height, images.width);
+  if (augment.shift < 0 || augment.shift >= side) {
+    fail(ErrorKind::kUsage, "augment: a shift of {} does not fit images of {}x{}", augment.shift, images.height,
+         images.width);
+  }
+  if (augment.erase < 0 || augment.erase > side) {
+    fail(ErrorKind::kUsage, "augment: an erased square of {} does not fit images of {}x{}", augment.erase,
+         images.height, images.width);
+  }
+}
+
+kernels::ImageChange row_of(const Change& change) {
+  const auto s32 = [](std::int64_t pixels) { return static_cast<std::int32_t>(pixels); };
+  return {s32(change.down),  s32(change.right), change.flip ? 1 : 0,
+          s32(change.erase), s32(change.top),   s32(change.left)};
+}
+
+}  // namespace
+
+struct Loader::State {
+  const Images& images;
+  Options options;
+  Pool& pool;
+  PixelTable table = PixelTable(options.normalization);
+  IndexSet subset;
+  ImageSize size;
+  std::int64_t count = 0;  // examples in an epoch
+  std::uint64_t epoch = 0;
+  std::int64_t next = 0;            // batch
+  std::vector<std::int64_t> order;  // empty: in stored order
+  Batch batch;
+  std::vector<float> unmixed;  // the batch's images before mixup
+
+  // The place in `subset` of the epoch's example at `position`.
+  std::int64_t example(std::int64_t position) const {
+    return order.empty() ? position : order[static_cast<std::size_t>(position)];
+  }
+  const std::uint8_t* pixels(std::int64_t place) const {
+    return images.pixels.data() + subset[place] * size.elements();
+  }
+  std::int64_t batches() const {
+    return options.drop_last ? count / options.batch : (count + options.batch - 1) / options.batch;
+  }
+
+  Change drawn_for(std::int64_t place) const {
+    return draw_change(options.augment, size, options.seed, epoch, static_cast<std::uint64_t>(place));
+  }
+
+  void write_slice(std::int64_t first, std::int64_t begin, std::int64_t end) {
+    const std::int64_t elements = size.elements();
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t place = example(first + i);
+      if (options.raw)
+        write_raw(place, i, batch.raw);
+      else
+        write_image(table, size, drawn_for(place), pixels(place), batch.images.data() + i * elements);
+      batch.labels[static_cast<std::size_t>(i)] = images.labels[static_cast<std::size_t>(subset[place])];
+    }
+  }
+
+  void write_raw(std::int64_t place, std::int64_t i, RawImages& to) const {
+    const std::int64_t elements = size.elements();
+    std::copy_n(pixels(place), elements, to.pixels.data() + i * elements);
+    to.changes[static_cast<std::size_t>(i)] = row_of(drawn_for(place));
+  }
+
+  // Calls write(begin, end) for slices that cover the batch.
+  template <typename Write>
+  void in_slices(const Write& write) {
+    if (batch.count * size.elements() <= kInline) return write(0, batch.count);
+    const std::int64_t slices = (batch.count + kImagesPerSlice - 1) / kImagesPerSlice;
+    pool.run(slices, [&](std::int64_t slice) {
+      write(slice * kImagesPerSlice, std::min(batch.count, (slice + 1) * kImagesPerSlice));
+    });
+  }
+
+  void write_batch(std::int64_t number) {
+    const std::int64_t first = number * options.batch;
+    batch.count = std::min(options.batch, count - first);
+    batch.labels.resize(static_cast<std::size_t>(batch.count));
+    if (options.raw)
+      fit(batch.raw);
+    else
+      batch.images.resize(static_cast<std::size_t>(batch.count * size.elements()));
+    in_slices([&](std::int64_t begin, std::int64_t end) { write_slice(first, begin, end); });
+    if (options.augment.mixup > 0)
+      mix(first, epoch * static_cast<std::uint64_t>(batches()) + static_cast<std::uint64_t>(number));
+  }
+
+  void fit(RawImages& to) const {
+    to.pixels.resize(static_cast<std::size_t>(batch.count * size.elements()));
+    to.changes.resize(static_cast<std::size_t>(batch.count));
+  }
+
+  void mix(std::int64_t first, std::uint64_t step) {
+    const Mix drawn = draw_mix(options.augment.mixup, batch.count, options.seed, step);
+    batch.share = drawn.share;
+    batch.shares.assign(static_cast<std::size_t>(batch.count * images.classes), 0.0f);
+    if (options.raw) {
+      fit(batch.partners);
+    } else {
+      unmixed.swap(batch.images);
+      batch.images.resize(unmixed.size());
+    }
+    in_slices([&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t partner = drawn.partner[static_cast<std::size_t>(i)];
+        if (options.raw)
+          write_raw(example(first + partner), i, batch.partners);
+        else
+          mix_image(i, partner);
+        mix_label(i, partner);
+      }
+    });
+  }
+
+  void mix_image(std::int64_t i, std::int64_t partner) {
+    const std::int64_t elements = size.elements();
+    const float own = batch.share, other = 1 - batch.share;
+    const float *a = unmixed.data() + i * elements, *b = unmixed.data() + partner * elements;
+    float* const to = batch.images.data() + i * elements;
+    for (std::int64_t k = 0; k < elements; ++k) to[k] = own * a[k] + other * b[k];
+  }
+
+  void mix_label(std::int64_t i, std::int64_t partner) {
+    float* const shares = batch.shares.data() + i * images.classes;
+    shares[batch.labels[static_cast<std::size_t>(i)]] += batch.share;
+    shares[batch.labels[static_cast<std::size_t>(partner)]] += 1 - batch.share;
+  }
+};
+
+Loader::Loader(const Images& images, Options options, Pool& pool)
+    : state_(std::make_unique<State>(State{images, std::move(options), pool})) {
+  const Options& kept = state_->options;
+  state_->subset = kept.subset.value_or(IndexSet(0, images.count));
+  state_->size = {images.height, images.width, images.channels};
+  const std::int64_t count = state_->count = state_->subset.size();
+  CHECK(kept.batch > 0);
+  CHECK(state_->table.channels() == images.channels);
+  CHECK(count == 0 || state_->subset[count - 1] < images.count);
+  check_augment(kept.augment, images);
+  CHECK(kept.augment.mixup == 0 ||
+        std::ranges::all_of(images.labels, [&](std::int32_t label) { return label >= 0 && label < images.classes; }));
+  start(0);
+}
+
+Loader::~Loader() = default;
+
+std::int64_t Loader::batches() const {
+  return state_->batches();
+}
+
+const PixelTable& Loader::table() const {
+  return state_->table;
+}
+
+void Loader::start(std::uint64_t epoch, std::int64_t first) {
+  state_->epoch = epoch;
+  state_->next = first;
+  if (state_->options.shuffle) state_->order = shuffled(state_->count, state_->options.seed, epoch);
+}
+
+const Batch* Loader::next() {
+  if (state_->next >= state_->batches()) return nullptr;
+  state_->write_batch(state_->next++);
+  return &state_->batch;
+}
+
+}  // namespace mlx::data

@@ -1,0 +1,243 @@
+// Rows as a dataset: a table's file, an index set over rows in memory, batches by a schema.
+
+#include "data/kinds/rows_dataset.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "data/splits.h"
+
+namespace mlx::data {
+namespace {
+
+// f32[count,features] "features" and s32[count] or f32[count,targets].
+class RowBatches final : public BatchSource {
+ public:
+  RowBatches(std::shared_ptr<const Rows> rows, IndexSet items, const RowSchema& schema, const BatchOptions& options)
+      : rows_(std::move(rows)),
+        items_(std::move(items)),
+        schema_(schema),
+        width_(schema.width()),
+        order_(items_.size(), options) {
+    view_.inputs = {{rows_kind.input, nullptr, {0, width_}}};
+    view_.target_dims = {0};
+    if (schema.kind != TargetKind::kClass)
+      view_.target_dims.push_back(static_cast<std::int64_t>(schema.targets.size()));
+    order_.start(0, 0);
+  }
+  std::int64_t batches() const override { return order_.batches(); }
+  std::int64_t examples() const override { return order_.count(); }
+  void start(std::uint64_t epoch, std::int64_t first) override { order_.start(epoch, first); }
+  const BatchView* next() override {
+    const std::int64_t count = order_.advance();
+    if (count == 0) return nullptr;
+    const auto targets = static_cast<std::int64_t>(schema_.targets.size());
+    features_.resize(static_cast<std::size_t>(count * width_));
+    labels_.resize(static_cast<std::size_t>(count));
+    targets_.resize(static_cast<std::size_t>(count * targets));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t row = items_[order_.example(i)];
+      write_features(*rows_, schema_, row, features_.data() + i * width_);
+      if (!rows_->targets.empty()) {
+        write_targets(*rows_, schema_, row, targets_.data() + i * targets);
+      } else if (!rows_->labels.empty()) {
+        labels_[static_cast<std::size_t>(i)] = rows_->labels[static_cast<std::size_t>(row)];
+      }
+    }
+    view_.count = view_.units = view_.inputs[0].dims[0] = view_.target_dims[0] = count;
+    view_.inputs[0].data = features_.data();
+    view_.target = schema_.kind == TargetKind::kClass ? static_cast<const void*>(labels_.data()) : targets_.data();
+    return &view_;
+  }
+
+ private:
+  std::shared_ptr<const Rows> rows_;
+  IndexSet items_;
+  RowSchema schema_;
+  std::int64_t width_;
+  Order order_;
+  std::vector<float> features_, targets_;
+  std::vector<std::int32_t> labels_;
+  BatchView view_;
+};
+
+Description description_of_rows(const RowSchema& schema, std::int64_t count) {
+  Description out;
+  out.kind = &rows_kind;
+  out.targets = schema.kind;
+  out.count = count;
+  out.features = schema.width();
+  out.names = schema.outputs();
+  out.outputs = static_cast<int>(out.names.size());
+  return out;
+}
+
+class RowsDataset final : public Dataset {
+ public:
+  RowsDataset(std::shared_ptr<const Rows> rows, IndexSet items)
+      : rows_(std::move(rows)), items_(std::move(items)), about_(description_of_rows(rows_->schema, items_.size())) {}
+
+  const Description& describe() const override { return about_; }
+  DatasetPtr subset(const IndexSet& items) const override {
+    return std::make_shared<RowsDataset>(rows_, items_.part(items));
+  }
+  Preprocessing measure(const Preprocessing* base) const override {
+    Preprocessing out;
+    out.rows = measured(*rows_, items_, base && base->rows ? &*base->rows : nullptr);
+    return out;
+  }
+  std::unique_ptr<BatchSource> batches(const Preprocessing& preprocessing, const BatchOptions& options,
+                                       Pool& /*pool*/) const override {
+    if (!preprocessing.rows) fail(ErrorKind::kUsage, "the model does not say which columns it takes");
+    return std::make_unique<RowBatches>(rows_, items_, *preprocessing.rows, options);
+  }
+
+ private:
+  std::shared_ptr<const Rows> rows_;
+  IndexSet items_;
+  Description about_;
+};
+
+// In the order of Missing and ColumnKind.
+constexpr std::array kMissingWords = {"auto", "error", "mean", "indicator"};
+constexpr std::array kColumnWords = {"number", "category", "ignore"};
+
+template <std::size_t kCount>
+std::vector<std::string> words(const std::array<const char*, kCount>& from) {
+  return {from.begin(), from.end()};
+}
+template <std::size_t kCount>
+std::size_t index_of(const std::array<const char*, kCount>& words, const std::string& word) {
+  return static_cast<std::size_t>(std::ranges::find(words, word) - words.begin());
+}
+
+void read_row_keys(TomlReader& data, Reading& reading) {
+  const auto place = [&](const char* key) { return fmt::format("{}: [data] {}", data.place(key), key); };
+  RowOptions& rows = reading.rows;
+  rows.target_place = place("target");
+  rows.features_place = place("features");
+  rows.list = data.is_array("target");
+  if (rows.list) {
+    rows.targets = data.strings("target");
+    if (rows.targets.empty()) data.fail_at("target", "expected at least one column");
+  } else if (data.has("target")) {
+    rows.targets = {data.string("target")};
+  } else {
+    (void)data.string("target", "");
+  }
+  rows.features = data.strings("features", std::vector<std::string>{});
+  if (data.has("features") && rows.features.empty()) data.fail_at("features", "expected at least one column");
+  rows.missing = static_cast<Missing>(index_of(kMissingWords, data.one_of("missing", words(kMissingWords), "auto")));
+  rows.columns_place = fmt::format("{}: [data.columns]", data.place("columns"));
+  TomlReader columns = data.table("columns");
+  for (const std::string& name : columns.keys()) {
+    const std::string kind = columns.one_of(name, words(kColumnWords));
+    rows.columns[name] = static_cast<ColumnKind>(index_of(kColumnWords, kind));
+  }
+}
+
+// Only what is not the default.
+void write_row_keys(const Reading& reading, Json& data) {
+  const RowOptions& rows = reading.rows;
+  if (rows.list) {
+    data["target"] = rows.targets;
+  } else if (!rows.targets.empty()) {
+    data["target"] = rows.targets[0];
+  }
+  if (!rows.features.empty()) data["features"] = rows.features;
+  if (rows.missing != Missing::kAuto) data["missing"] = kMissingWords[static_cast<std::size_t>(rows.missing)];
+  for (const auto& [name, kind] : rows.columns) data["columns"][name] = kColumnWords[static_cast<std::size_t>(kind)];
+}
+
+const char* row_key_set(const Reading& reading) {
+  const RowOptions& rows = reading.rows;
+  if (!rows.targets.empty()) return "target";
+  if (!rows.features.empty()) return "features";
+  if (rows.missing != Missing::kAuto) return "missing";
+  return rows.columns.empty() ? nullptr : "columns";
+}
+
+constexpr std::string_view kTableEndings[] = {".csv", ".tsv", ".jsonl", ".ndjson"};
+
+void find_row_splits(const Files& files, Layout& layout) {
+  const std::vector<store::Entry> tables = files_with(files, kTableEndings);
+  for (const store::Entry& table : tables) {
+    const std::string split = split_named(stem_with(table.path, kTableEndings));
+    if (!split.empty()) add_split(layout, split, {&rows_kind, {table}}, "rows");
+  }
+  if (layout.splits.empty() && tables.size() == 1) layout.splits["train"] = {&rows_kind, tables};
+}
+
+std::vector<store::Entry> declared_rows(TomlReader& split, const Files& files) {
+  store::Entry table = declared_file(split, "rows", split.string("rows"), files);
+  if (!table_kind(table.path))
+    split.fail_at("rows", "expected a file that ends in .csv, .tsv, .jsonl or .ndjson, plain or .gz");
+  return {std::move(table)};
+}
+
+RowFile table_of(const StoredSplit& split) {
+  const store::Entry& entry = split.files.at(0);
+  return {inflated(stored_source(*split.store, entry.content), entry.path), *table_kind(entry.path), entry.path};
+}
+
+RowSchema schema_of(const RowFile& file, const Reading& reading, TableFacts* facts = nullptr) {
+  RowOptions options = reading.rows;
+  options.loss = reading.loss;
+  if (reading.base && reading.base->rows) return fit_schema_on(*reading.base->rows, file, options, facts);
+  return fit_schema(file, options, facts);
+}
+
+Description describe_stored_rows(const StoredSplit& split, const Reading& reading) {
+  TableFacts facts;
+  const RowSchema schema = schema_of(table_of(split), reading, &facts);
+  Description out = description_of_rows(schema, facts.rows);
+  out.table = std::move(facts);
+  return out;
+}
+
+Rows read_stored_rows(const StoredSplit& split, const Reading& reading, Progress& progress) {
+  split.store->want(split.files);
+  const RowFile file = table_of(split);
+  progress.begin(fmt::format("reading {}", file.name), 0, "B");
+  const bool fitted = reading.fitted && reading.fitted->rows;
+  const RowSchema schema = fitted ? *reading.fitted->rows : schema_of(file, reading);
+  Rows rows = read_rows(file, schema, true, progress);
+  progress.end();
+  return rows;
+}
+
+DatasetPtr load_stored_rows(const StoredSplit& split, const Reading& reading, Progress& progress) {
+  return make_dataset(read_stored_rows(split, reading, progress));
+}
+
+}  // namespace
+
+const Kind rows_kind = {
+    .name = "rows",
+    .input = "features",
+    .unit = "rows",
+    .form = Form::kFeatures,
+    .read_keys = read_row_keys,
+    .write_keys = write_row_keys,
+    .key_set = row_key_set,
+    .file_names = "train.csv, train.jsonl",
+    .find_splits = find_row_splits,
+    .declared = declared_rows,
+    .describe = describe_stored_rows,
+    .load = load_stored_rows,
+};
+
+DatasetPtr make_dataset(std::shared_ptr<const Rows> rows) {
+  const IndexSet all(0, rows->count);
+  return std::make_shared<RowsDataset>(std::move(rows), all);
+}
+
+Rows load_rows(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,
+               Progress& progress) {
+  return read_stored_rows(stored_split(store, manifest, split, rows_kind), reading, progress);
+}
+
+}  // namespace mlx::data

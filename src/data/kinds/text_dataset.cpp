@@ -1,0 +1,260 @@
+// Text as a dataset: concatenated files, a range of their tokens, batches of windows.
+
+#include "data/kinds/text_dataset.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "data/splits.h"
+#include "kernels/philox.h"
+
+namespace mlx::data {
+namespace {
+
+constexpr std::uint64_t kOffsetStream = 0x6F6666736574ull;  // "offset"
+
+using Tokens = std::span<const std::int32_t>;
+
+// The number of windows in an epoch, and how far from the beginning the first one can start. Each needs one token more
+// than its length, which may be the next window's first.
+struct Windows {
+  std::int64_t count = 0, slack = 0;
+};
+
+Windows windows_of(std::int64_t tokens, std::int64_t context, bool shuffle) {
+  if (!shuffle) return {(tokens - 1 + context - 1) / context, 0};
+  const std::int64_t count = std::max<std::int64_t>(1, (tokens - 1) / context - 1);
+  return {count, tokens - 1 - count * context};
+}
+
+// s32[count,context] twice: tokens, "ids", and for each the token after it. Unshuffled, the windows follow one another
+// from the beginning, and the last is padded with Tokenizer::kUnknown. Shuffled, each epoch cuts the text from its own
+// offset, so that every token is trained on at every distance from a window's beginning; the remainders at both ends of
+// the text are used in other epochs.
+class TextBatches final : public BatchSource {
+ public:
+  TextBatches(std::shared_ptr<const Text> text, Tokens tokens, const BatchOptions& options)
+      : text_(std::move(text)),
+        tokens_(tokens),
+        context_(options.context),
+        seed_(options.seed),
+        windows_(windows_of(static_cast<std::int64_t>(tokens.size()), options.context, options.shuffle)),
+        order_(windows_.count, options) {
+    view_.target_dims = {0, context_};
+    view_.inputs = {{text_kind.input, nullptr, view_.target_dims}};
+    start(0, 0);
+  }
+  std::int64_t batches() const override { return order_.batches(); }
+  std::int64_t examples() const override { return order_.count(); }
+  void start(std::uint64_t epoch, std::int64_t first) override {
+    order_.start(epoch, first);
+    const std::uint64_t bits = kernels::random_u32(seed_, kOffsetStream, epoch, 0);
+    offset_ = static_cast<std::int64_t>((bits * static_cast<std::uint64_t>(windows_.slack + 1)) >> 32);
+  }
+  const BatchView* next() override {
+    const std::int64_t count = order_.advance();
+    if (count == 0) return nullptr;
+    ids_.resize(static_cast<std::size_t>(count * context_));
+    labels_.resize(ids_.size());
+    view_.units = 0;
+    for (std::int64_t i = 0; i < count; ++i) view_.units += write_window(order_.example(i), i * context_);
+    view_.count = view_.inputs[0].dims[0] = view_.target_dims[0] = count;
+    view_.inputs[0].data = ids_.data();
+    view_.target = labels_.data();
+    return &view_;
+  }
+
+ private:
+  // Returns the number of tokens to predict.
+  std::int64_t write_window(std::int64_t window, std::int64_t at) {
+    const std::int64_t begin = offset_ + window * context_;
+    const std::int64_t length = std::min(context_, static_cast<std::int64_t>(tokens_.size()) - 1 - begin);
+    const std::int32_t* const from = tokens_.data() + begin;
+    std::copy_n(from, length, ids_.data() + at);
+    std::copy_n(from + 1, length, labels_.data() + at);
+    std::fill_n(ids_.data() + at + length, context_ - length, Tokenizer::kUnknown);
+    std::fill_n(labels_.data() + at + length, context_ - length, Tokenizer::kUnknown);
+    return length;
+  }
+
+  std::shared_ptr<const Text> text_;  // owns the tokens
+  Tokens tokens_;
+  std::int64_t context_;
+  std::uint64_t seed_;
+  Windows windows_;
+  Order order_;
+  std::int64_t offset_ = 0;
+  std::vector<std::int32_t> ids_, labels_;
+  BatchView view_;
+};
+
+Description description_of_text(std::shared_ptr<const Tokenizer> tokenizer, std::int64_t count) {
+  Description out;
+  out.kind = &text_kind;
+  out.targets = TargetKind::kTokens;
+  out.count = count;
+  out.outputs = static_cast<int>(tokenizer->size());
+  out.tokenizer = std::move(tokenizer);
+  return out;
+}
+
+class TextDataset final : public Dataset {
+ public:
+  // `items` is a range.
+  TextDataset(std::shared_ptr<const Text> text, const IndexSet& items)
+      : text_(std::move(text)), items_(items), about_(description_of_text(text_->tokenizer, items_.size())) {
+    CHECK(items_.is_range());
+  }
+
+  const Description& describe() const override { return about_; }
+  DatasetPtr subset(const IndexSet& items) const override {
+    return std::make_shared<TextDataset>(text_, items_.part(items));
+  }
+  Preprocessing measure(const Preprocessing* /*base*/) const override {
+    Preprocessing out;
+    out.tokenizer = text_->tokenizer;
+    return out;
+  }
+  std::unique_ptr<BatchSource> batches(const Preprocessing& /*preprocessing*/, const BatchOptions& options,
+                                       Pool& /*pool*/) const override {
+    CHECK(options.context > 0);
+    const std::int64_t needed = options.shuffle ? options.context + 1 : 2;
+    if (items_.size() < needed) {
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("the text has {} tokens, {} needs {}", items_.size(),
+                              options.shuffle ? "a window and the token behind it" : "a prediction", needed),
+                  options.shuffle ? "more text, or a smaller context" : "more text");
+    }
+    return std::make_unique<TextBatches>(text_, tokens(), options);
+  }
+
+  // In bytes. The end is held out, so that no window has tokens of both parts.
+  std::int64_t hold_out_size() const override { return byte_count(tokens(), *text_->tokenizer); }
+  Parts hold_out(std::int64_t size, std::uint64_t /*seed*/) const override {
+    const auto cut = static_cast<std::int64_t>(end_of(tokens(), *text_->tokenizer, size));
+    return {subset({0, cut}), subset({cut, items_.size()})};
+  }
+
+ private:
+  Tokens tokens() const {
+    if (items_.size() == 0) return {};
+    return Tokens(text_->tokens).subspan(static_cast<std::size_t>(items_[0]), static_cast<std::size_t>(items_.size()));
+  }
+
+  std::shared_ptr<const Text> text_;
+  IndexSet items_;
+  Description about_;
+};
+
+void read_text_keys(TomlReader& data, Reading& reading) {
+  reading.tokenizer = data.one_of("tokenizer", {"bytes", "chars"}, "bytes");
+}
+
+void write_text_keys(const Reading& reading, Json& data) {
+  if (reading.tokenizer != "bytes") data["tokenizer"] = reading.tokenizer;
+}
+
+const char* text_key_set(const Reading& reading) {
+  return reading.tokenizer == "bytes" ? nullptr : "tokenizer";
+}
+
+constexpr std::string_view kTextEndings[] = {".txt"};
+
+// The split named by the file, or by its folder.
+std::string split_of_text(const std::string& path) {
+  const std::string own = split_named(stem_with(path, kTextEndings));
+  const std::size_t slash = path.rfind('/');
+  if (!own.empty() || slash == std::string::npos) return own;
+  const std::string folder = path.substr(0, slash);
+  return split_named(folder.substr(folder.rfind('/') + 1));
+}
+
+void find_text_splits(const Files& files, Layout& layout) {
+  const std::vector<store::Entry> texts = files_with(files, kTextEndings);
+  for (const store::Entry& text : texts) {
+    const std::string split = split_of_text(text.path);
+    if (split.empty()) continue;
+    SplitFiles& of_split = layout.splits[split];
+    of_split.kind = &text_kind;
+    of_split.files.push_back(text);
+  }
+  if (layout.splits.empty() && texts.size() == 1) layout.splits["train"] = {&text_kind, texts};
+}
+
+std::vector<store::Entry> declared_texts(TomlReader& split, const Files& files) {
+  std::vector<store::Entry> texts;
+  for (const std::string& path : split.strings("text")) texts.push_back(declared_file(split, "text", path, files));
+  if (texts.empty()) split.fail_at("text", "expected at least one file");
+  return texts;
+}
+
+// Null if one is to be made from the text.
+std::shared_ptr<const Tokenizer> known_tokenizer(const Reading& reading) {
+  if (reading.fitted && reading.fitted->tokenizer) return reading.fitted->tokenizer;
+  return reading.base ? reading.base->tokenizer : nullptr;
+}
+
+Text read_stored_text(const StoredSplit& split, const Reading& reading, Progress& progress) {
+  split.store->want(split.files);
+  progress.begin(fmt::format("reading {}", split.files.at(0).path), 0, "B");
+  Text text = read_text(*split.store, split.files, reading.tokenizer, known_tokenizer(reading), progress);
+  progress.end();
+  return text;
+}
+
+Description describe_stored_text(const StoredSplit& split, const Reading& reading) {
+  std::shared_ptr<const Tokenizer> tokenizer = known_tokenizer(reading);
+  if (!tokenizer && reading.tokenizer == "bytes") tokenizer = std::make_shared<Tokenizer>(Tokenizer::bytes());
+  if (tokenizer) return description_of_text(tokenizer, 0);
+  NoProgress silent(split.store->interruption());
+  const Text text = read_stored_text(split, reading, silent);
+  return description_of_text(text.tokenizer, static_cast<std::int64_t>(text.tokens.size()));
+}
+
+std::int64_t count_tokens(const StoredSplit& split, const Reading& reading, std::int64_t enough) {
+  constexpr std::uint64_t kLongestToken = 4;  // bytes of one character; compressed text has more characters
+  std::uint64_t bytes = 0;
+  for (const store::Entry& file : split.files) bytes += file.size;
+  if (bytes / kLongestToken >= static_cast<std::uint64_t>(enough)) return enough;
+  NoProgress silent(split.store->interruption());
+  return static_cast<std::int64_t>(read_stored_text(split, reading, silent).tokens.size());
+}
+
+DatasetPtr load_stored_text(const StoredSplit& split, const Reading& reading, Progress& progress) {
+  return make_dataset(read_stored_text(split, reading, progress));
+}
+
+}  // namespace
+
+const Kind text_kind = {
+    .name = "text",
+    .input = "ids",
+    .unit = "tokens",
+    .form = Form::kTokens,
+    .hold_out_counts = "bytes",
+    .windows = true,
+    .read_keys = read_text_keys,
+    .write_keys = write_text_keys,
+    .key_set = text_key_set,
+    .file_names = "train.txt",
+    .find_splits = find_text_splits,
+    .declared = declared_texts,
+    .describe = describe_stored_text,
+    .count = count_tokens,
+    .load = load_stored_text,
+};
+
+DatasetPtr make_dataset(std::shared_ptr<const Text> text) {
+  const IndexSet all(0, static_cast<std::int64_t>(text->tokens.size()));
+  return std::make_shared<TextDataset>(std::move(text), all);
+}
+
+Text load_text(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,
+               Progress& progress) {
+  return read_stored_text(stored_split(store, manifest, split, text_kind), reading, progress);
+}
+
+}  // namespace mlx::data

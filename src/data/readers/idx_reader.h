@@ -1,0 +1,31 @@
+// Reads IDX files, plain or gzip, from the store. Memory grows with the data that is really there, never with a
+// header's claims.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/progress.h"
+#include "data/readers/byte_stream.h"
+#include "store/pack/store.h"
+
+namespace mlx::data {
+
+struct IdxImages {
+  std::int64_t count = 0, height = 0, width = 0, channels = 1;
+  Bytes pixels;  // [count, height, width, channels]
+};
+// u8 of [N,H,W] or [N,H,W,C]; kCorrupt: file, offset, expected and found. Progress advances by bytes of pixels.
+IdxImages read_idx_images(const store::Store& store, const store::Entry& file, Progress& progress);
+
+// The same for a file elsewhere.
+IdxImages read_idx_images(ReadAt read_at, const std::string& file, Progress& progress);
+
+// Only the sizes, without reading the pixels.
+IdxImages read_idx_image_sizes(const store::Store& store, const store::Entry& file);
+
+// u8 or s32 of [N]; kCorrupt, also for a negative label.
+std::vector<std::int32_t> read_idx_labels(const store::Store& store, const store::Entry& file);
+
+}  // namespace mlx::data

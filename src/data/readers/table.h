@@ -1,0 +1,70 @@
+// Tables in files, read row by row: CSV and TSV (RFC 4180) and JSON lines. Used by the reader of rows and by diffs.
+//
+// A CSV file's first line is its header if its cells are distinct, not empty, and neither numbers nor booleans (the
+// first may be empty, as data frames write their index). Otherwise columns are named 1, 2, 3 …, and no_header() tells
+// why. Cells of .csv end at commas. If commas do not cut the first lines into equally many cells, a semicolon, tab or
+// bar that does is used instead; with semicolons, 1,5 means 1.5. Text that is not UTF-8 is read as Latin-1 (as
+// Windows-1252). Cells of JSON lines hold canonical JSON, so the order of keys and white space do not matter. Rows are
+// at most 16 MiB long. Anything else is kCorrupt with its line.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/readers/source.h"
+
+namespace mlx::data {
+
+constexpr std::size_t kMostColumns = 16384;
+
+enum class TableKind { kCsv, kTsv, kJsonLines };
+// By the name: .csv, .tsv, .jsonl, .ndjson, each with or without .gz.
+std::optional<TableKind> table_kind(std::string_view path);
+
+enum class ValueType : std::uint8_t { kNull, kBool, kInt, kFloat, kText, kList, kObject, kMixed };
+const char* name_of(ValueType type);  // "int", "text" …
+// The type that holds values of both types. The fallback is text for CSV, mixed for JSON lines.
+ValueType join(ValueType a, ValueType b, TableKind kind);
+ValueType type_of(std::string_view cell, TableKind kind);
+// The cell without spaces and tabs around it.
+std::string_view trimmed(std::string_view cell);
+// True if a trimmed cell means that there is no value: empty, "-", or NA, N/A, null, nan in any case.
+bool is_missing(std::string_view cell);
+
+struct Cell {
+  std::uint32_t column = 0;  // index into columns()
+  std::string_view text;     // until the next row is read
+};
+
+struct Row {
+  std::uint64_t offset = 0;  // where it begins (of the inflated bytes)
+  std::vector<Cell> cells;
+};
+
+class TableReader {
+ public:
+  virtual ~TableReader() = default;
+  // False at the end. Empty lines are skipped.
+  virtual bool next(Row& row) = 0;
+  // Continues with the row that begins at `offset`.
+  virtual void seek(std::uint64_t offset) = 0;
+  // For a CSV file known from the beginning; for JSON lines in the order in which keys appeared.
+  virtual const std::vector<std::string>& columns() const = 0;
+  // If columns have no names: why the first line is not a header; else "".
+  virtual std::string no_header() const { return {}; }
+  // Guesses about the rows read so far that may be wrong: "cells end at ';'"; else "".
+  virtual std::string found_out() const { return {}; }
+};
+std::unique_ptr<TableReader> read_table(std::unique_ptr<Source> source, TableKind kind);
+// `separator` 0: guessed.
+std::unique_ptr<TableReader> read_csv(std::unique_ptr<Source> source, char separator);
+std::unique_ptr<TableReader> read_json_lines(std::unique_ptr<Source> source);
+
+// The line number (from 1) of each offset; `offsets` are ascending.
+std::vector<std::uint64_t> lines_of(const Source& source, const std::vector<std::uint64_t>& offsets);
+
+}  // namespace mlx::data

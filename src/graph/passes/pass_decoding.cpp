@@ -1,0 +1,85 @@
+// From a language model's inference graph to one that decodes with a cache of keys and values. Attention, and
+// operations that know positions, receive the positions of the new tokens.
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/op_def.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
+
+namespace mlx::graph {
+namespace {
+
+std::int64_t kv_width(const Node& attention, std::int64_t width) {
+  const std::int64_t heads = attention.attrs.heads;
+  const std::int64_t keys = attention.attrs.kv_heads > 0 ? attention.attrs.kv_heads : heads;
+  return width / (heads + 2 * keys) * keys;
+}
+
+// The number of positions that the graph supports: the least of all tables and rotations.
+std::int64_t context_of(const Graph& graph) {
+  std::int64_t context = 0;
+  const auto least = [&](std::int64_t positions) { context = context == 0 ? positions : std::min(context, positions); };
+  for (const Node& node : graph.nodes) {
+    if (node.op == Op::kAddPositions) least(graph.value(node.inputs[1]).dims[0].size);
+    if (node.op == Op::kRope) least(node.attrs.axis);
+  }
+  return context;
+}
+
+void add_cache(Graph& graph, std::size_t at, ValueId positions, std::int64_t context) {
+  const Dims qkv = graph.value(graph.nodes[at].inputs[0]).dims;
+  const std::string name = graph.nodes[at].name;
+  const Dims cache{qkv[0], Dim::of(context), Dim::of(kv_width(graph.nodes[at], qkv[2].size))};
+  const ValueId k = graph.state(name + ".k_cache", cache), v = graph.state(name + ".v_cache", cache);
+  Node& node = graph.nodes[at];
+  node.op = Op::kAttentionCached;
+  node.inputs = {node.inputs[0], k, v, positions};
+  node.outputs = {node.outputs[0], k, v};
+}
+
+bool attends(const Node& node) {
+  return node.op == Op::kAttention;
+}
+
+}  // namespace
+
+bool is_language_model(const Graph& inference) {
+  const ValueId ids = inference.find("ids");
+  return ids != kNone && inference.inputs == std::vector<ValueId>{ids} && inference.outputs.size() == 1 &&
+         inference.value(ids).dims.size() == 2 && inference.value(inference.outputs[0]).dims.size() == 3;
+}
+
+bool decodes_with_cache(const Graph& inference) {
+  const auto mixes = [](const Node& node) {
+    return kernels::row_of(node.op).primitive || kernels::row_of(node.op).view;
+  };
+  return is_language_model(inference) && context_of(inference) > 0 && std::ranges::any_of(inference.nodes, attends) &&
+         std::ranges::none_of(inference.nodes, mixes);
+}
+
+DecodingGraph to_decoding(const Graph& inference) {
+  if (!decodes_with_cache(inference))
+    fail(ErrorKind::kUsage, "the graph is not a language model that can decode with a cache");
+  Graph graph = inference;
+  const std::int64_t context = context_of(graph);
+  const ValueId ids = graph.find("ids");
+  const std::string logits = graph.value(graph.outputs[0]).name;
+  const ValueId positions = graph.input("positions", DType::kS32, {graph.value(ids).dims[0]});
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node& node = graph.nodes[i];
+    if (node.op == Op::kAddPositions && node.inputs.size() == 2) node.inputs.push_back(positions);
+    if (node.op == Op::kRope && node.inputs.size() == 1) node.inputs.push_back(positions);
+    if (attends(node)) add_cache(graph, i, positions, context);
+  }
+  DecodingGraph out;
+  out.graph = remove_dead(graph);
+  out.ids = out.graph.find("ids");
+  out.positions = out.graph.find("positions");
+  out.logits = out.graph.find(logits);
+  out.context = context;
+  return out;
+}
+
+}  // namespace mlx::graph

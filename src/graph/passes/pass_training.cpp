@@ -1,0 +1,277 @@
+// From a forward graph to one that trains it (loss, backward, optimizer), and to one that measures the loss.
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "graph/op_def.h"
+#include "graph/passes/optimizers.h"
+#include "graph/passes/rewrite.h"
+
+namespace mlx::graph {
+namespace {
+
+struct Loss {
+  ValueId labels = kNone, loss = kNone, correct = kNone, counted = kNone;
+};
+
+// Adds the loss operation, with its targets.
+void add_target_loss(Graph& graph, const LossSpec& spec, ValueId predictions, Loss& loss) {
+  loss.labels = graph.input("targets", DType::kF32, graph.value(predictions).dims);
+  const bool soft = spec.name == "soft", binary = spec.name == "binary";
+  Attrs attrs;
+  attrs.rate = soft || binary ? spec.label_smoothing : 0.0f;
+  attrs.delta = spec.name == "huber" ? spec.delta : 0.0f;
+  const Op op = soft ? Op::kSoftCrossEntropy : binary ? Op::kBinaryCrossEntropy : Op::kRegressionLoss;
+  const std::vector<ValueId> outputs = graph.add(op, attrs, {predictions, loss.labels}, "loss");
+  loss.loss = outputs[0];
+  if (!soft && !binary) return;
+  loss.correct = outputs[2];
+  loss.counted = outputs[3];
+}
+
+Loss add_loss(Graph& graph, const LossSpec& spec) {
+  if (graph.outputs.empty()) fail(ErrorKind::kUsage, "the graph has no output to compare with labels");
+  const ValueId logits = graph.outputs[0];
+  Dims dims = graph.value(logits).dims;
+  if (dims.empty()) fail(ErrorKind::kUsage, "the output '{}' has no classes", graph.value(logits).name);
+  dims.pop_back();
+  Loss loss;
+  if (spec.name != "softmax") {
+    add_target_loss(graph, spec, logits, loss);
+    return loss;
+  }
+  loss.labels = graph.input("labels", DType::kS32, dims);
+  Attrs attrs;
+  attrs.rate = spec.label_smoothing;
+  const std::vector<ValueId> outputs = graph.add(Op::kSoftmaxCrossEntropy, attrs, {logits, loss.labels}, "loss");
+  loss.loss = outputs[0];
+  loss.correct = outputs[2];
+  loss.counted = outputs[3];
+  return loss;
+}
+
+// Assigns a stream of random numbers to each dropout without one: a hash (FNV-1a) of its name, so that other layers do
+// not matter.
+void choose_streams(Graph& graph) {
+  for (Node& node : graph.nodes) {
+    if (node.op != Op::kDropout || node.attrs.stream != 0) continue;
+    std::uint64_t hash = 0xcbf29ce484222325u;
+    for (const char c : node.name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    node.attrs.stream = hash;
+  }
+}
+
+// The nodes of one parameter's update: [first, last) of the graph's. Without a parameter they only read the gradient.
+struct UpdateNodes {
+  ValueId parameter = kNone, gradient = kNone;
+  std::size_t first = 0, last = 0;
+};
+
+// Moves each update to where its gradient is known and nothing reads the parameter any more, so that gradients have
+// short lives.
+void update_early(Graph& graph, const std::vector<UpdateNodes>& updates) {
+  const std::size_t first_update = updates.empty() ? graph.nodes.size() : updates.front().first;
+  std::vector<int> last_touch(graph.values.size(), -1);
+  for (std::size_t i = 0; i < first_update; ++i) {
+    for (const std::vector<ValueId>* ids : {&graph.nodes[i].inputs, &graph.nodes[i].outputs}) {
+      for (const ValueId id : *ids) {
+        if (id != kNone) last_touch[static_cast<std::size_t>(id)] = static_cast<int>(i);
+      }
+    }
+  }
+  std::vector<std::pair<int, Node>> ordered;
+  ordered.reserve(graph.nodes.size());
+  for (std::size_t i = 0; i < first_update; ++i) ordered.emplace_back(static_cast<int>(i), std::move(graph.nodes[i]));
+  for (const UpdateNodes& update : updates) {
+    int after = last_touch[static_cast<std::size_t>(update.gradient)];
+    if (update.parameter != kNone) after = std::max(after, last_touch[static_cast<std::size_t>(update.parameter)]);
+    for (std::size_t i = update.first; i < update.last; ++i) ordered.emplace_back(after, std::move(graph.nodes[i]));
+  }
+  std::ranges::stable_sort(ordered, {}, [](const auto& each) { return each.first; });
+  for (std::size_t i = 0; i < ordered.size(); ++i) graph.nodes[i] = std::move(ordered[i].second);
+}
+
+// One parameter and its gradient.
+struct Trained {
+  ValueId parameter = kNone, gradient = kNone;
+};
+
+std::vector<Trained> trained_parameters(Graph& graph, ValueId loss) {
+  std::vector<ValueId> parameters;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    if (graph.values[i].role == Role::kParameter) parameters.push_back(static_cast<ValueId>(i));
+  }
+  const std::vector<ValueId> gradients = differentiate(graph, loss, parameters);
+  std::vector<Trained> trained;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (gradients[i] != kNone) trained.push_back({parameters[i], gradients[i]});
+  }
+  return trained;
+}
+
+// Replaces gradients by their sums over micro-batches; each is added as soon as it is known. Returns the input of
+// factors.
+ValueId accumulate(Graph& graph, std::vector<Trained>& trained) {
+  const ValueId factors = graph.input("accumulation", DType::kF32, {Dim::of(2)});
+  std::vector<UpdateNodes> sums;
+  for (Trained& each : trained) {
+    const std::string name = graph.value(each.parameter).name + kGradientSum;
+    UpdateNodes nodes{kNone, each.gradient, graph.nodes.size(), graph.nodes.size() + 1};
+    const ValueId sum = graph.state(name, graph.value(each.parameter).dims);
+    graph.add(Op::kAccumulate, {}, {sum, each.gradient, factors}, name);
+    each.gradient = sum;
+    sums.push_back(nodes);
+  }
+  update_early(graph, sums);
+  return factors;
+}
+
+// The norm over all gradients as one vector, parameter after parameter.
+ValueId norm_of_all(Graph& graph, const std::vector<Trained>& trained) {
+  ValueId norm = kNone;
+  for (const Trained& each : trained) {
+    std::vector<ValueId> inputs{each.gradient};
+    if (norm != kNone) inputs.push_back(norm);
+    norm = graph.add(Op::kNorm, {}, std::move(inputs), graph.value(each.parameter).name + ".norm")[0];
+  }
+  return norm;
+}
+
+DType factor_type(Precision precision) {
+  if (precision == Precision::kBF16) return DType::kBF16;
+  return precision == Precision::kF16 ? DType::kF16 : DType::kF32;
+}
+
+void multiply_in_tf32(Graph& graph) {
+  for (Node& node : graph.nodes) {
+    if (op_def(node.op).product) node.attrs.tf32 = true;
+  }
+}
+
+// Multiplies the gradient of the loss by the loss scale, before it is rounded. Returns the state.
+ValueId scale_gradients(Graph& graph, ValueId loss) {
+  const ValueId state = graph.state(kLossScale, {Dim::of(2)});
+  graph.nodes[producer(graph, loss)].inputs.push_back(state);
+  return state;
+}
+
+// What all updates wait for if gradients are clipped or scaled; see Update.
+struct Applied {
+  ValueId factor = kNone, taken = kNone;
+};
+Applied factor_of_gradients(Graph& graph, const std::vector<Trained>& trained, float clip, TrainingGraph& ids) {
+  if (trained.empty()) return {};
+  Attrs attrs;
+  attrs.clip = clip;
+  std::vector<ValueId> inputs{norm_of_all(graph, trained)};
+  if (ids.loss_scale != kNone) inputs.push_back(ids.loss_scale);
+  const std::vector<ValueId> made = graph.add(Op::kGradientScale, attrs, std::move(inputs), "gradient_scale");
+  if (clip > 0) {
+    ids.gradient_norm = made[1];
+    graph.outputs.push_back(made[1]);
+  }
+  return {made[0], ids.loss_scale != kNone ? made[2] : kNone};
+}
+
+void add_average(Graph& graph, ValueId parameter, ValueId factors) {
+  const std::string name = graph.value(parameter).name + kAverage;
+  const ValueId average = graph.state(name, graph.value(parameter).dims);
+  graph.add(Op::kAccumulate, {}, {average, parameter, factors}, name);
+}
+
+// Where nobody can look at a GPU's memory after each step. In double, so that no square overflows.
+ValueId norm_of_state(Graph& graph) {
+  ValueId norm = kNone;
+  for (std::size_t i = 0, count = graph.values.size(); i < count; ++i) {
+    const Value value = graph.values[i];
+    const bool left = value.role == Role::kParameter || value.role == Role::kState;
+    if (!left || value.dtype != DType::kF32 || value.name == kLossScale || value.name.ends_with(kGradientSum)) continue;
+    std::vector<ValueId> inputs{static_cast<ValueId>(i)};
+    if (norm != kNone) inputs.push_back(norm);
+    norm = graph.add(Op::kNorm, {}, std::move(inputs), value.name + ".left")[0];
+  }
+  if (norm != kNone) graph.outputs.push_back(norm);
+  return norm;
+}
+
+// remove_dead renumbers, so the values that the caller wants are found again by name.
+TrainingGraph cleaned(const Graph& graph, const Loss& loss, const TrainingGraph& ids) {
+  TrainingGraph result;
+  result.graph = remove_dead(graph);
+  const auto again = [&](ValueId id) { return id == kNone ? kNone : result.graph.find(graph.value(id).name); };
+  result.labels = again(loss.labels);
+  result.learning_rate = again(ids.learning_rate);
+  result.accumulation = again(ids.accumulation);
+  result.average = again(ids.average);
+  result.gradient_norm = again(ids.gradient_norm);
+  result.loss_scale = again(ids.loss_scale);
+  result.state_norm = again(ids.state_norm);
+  result.loss = again(loss.loss);
+  result.correct = again(loss.correct);
+  result.counted = again(loss.counted);
+  result.loss_end = producer(result.graph, result.loss) + 1;
+  // Everything in the updates is needed, so only nodes before them were removed.
+  result.update_begin = result.graph.nodes.size() - (graph.nodes.size() - ids.update_begin);
+  return result;
+}
+
+}  // namespace
+
+TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, float label_smoothing) {
+  return to_training(forward, optimizer, LossSpec{"softmax", label_smoothing});
+}
+
+TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, const LossSpec& loss_spec,
+                          const PrecisionSpec& precision) {
+  const std::vector<char> hidden = hidden_matrices(forward);
+  const DType factors = factor_type(precision.precision);
+  const kernels::Capabilities& can = precision.can;
+  Graph graph = forward;
+  choose_streams(graph);
+  fuse_activations(graph, false);
+  const Loss loss = add_loss(graph, loss_spec);
+  graph.outputs = {loss.loss};
+  if (loss.correct != kNone) graph.outputs.insert(graph.outputs.end(), {loss.correct, loss.counted});
+  std::vector<Trained> trained = trained_parameters(graph, loss.loss);
+  TrainingGraph ids;
+  if (precision.precision == Precision::kF16) ids.loss_scale = scale_gradients(graph, loss.loss);
+  if (factors != DType::kF32) multiply_in_half(graph, factors, can);
+  if (can.adds_in_norms) fuse_residuals(graph);
+  if (factors != DType::kF32) store_in_half(graph, factors, can);
+  if (can.gelu_in_linear) fuse_gelu(graph);
+  ids.learning_rate = graph.input("learning_rate", DType::kF32, {Dim::of(1)});
+  if (optimizer.average) ids.average = graph.input("average", DType::kF32, {Dim::of(2)});
+  if (optimizer.accumulate) ids.accumulation = accumulate(graph, trained);
+  ids.update_begin = graph.nodes.size();
+  Applied applied;
+  if (optimizer.clip > 0 || ids.loss_scale != kNone) applied = factor_of_gradients(graph, trained, optimizer.clip, ids);
+  std::vector<UpdateNodes> updates;
+  for (const Trained& each : trained) {
+    UpdateNodes nodes{each.parameter, each.gradient, graph.nodes.size(), 0};
+    Update update{graph, optimizer, each.parameter, each.gradient, ids.learning_rate, applied.factor, applied.taken};
+    update.factors = factors;
+    update.hidden_matrix = hidden[static_cast<std::size_t>(each.parameter)] != 0;
+    add_update(update);
+    if (optimizer.average && !can.updates_together) add_average(graph, each.parameter, ids.average);
+    nodes.last = graph.nodes.size();
+    updates.push_back(nodes);
+  }
+  for (const Trained& each : trained)
+    if (optimizer.average && can.updates_together) add_average(graph, each.parameter, ids.average);
+  if (!optimizer.accumulate && applied.factor == kNone && !can.updates_together) update_early(graph, updates);
+  if (can.own_memory) ids.state_norm = norm_of_state(graph);
+  if (precision.precision == Precision::kTF32) multiply_in_tf32(graph);
+  return cleaned(graph, loss, ids);
+}
+
+TrainingGraph with_loss(const Graph& inference) {
+  Graph graph = inference;
+  const Loss loss = add_loss(graph, {});
+  for (const ValueId id : {loss.loss, loss.correct, loss.counted}) graph.outputs.push_back(id);
+  TrainingGraph ids;
+  ids.update_begin = graph.nodes.size();
+  return cleaned(graph, loss, ids);
+}
+
+}  // namespace mlx::graph
