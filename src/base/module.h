@@ -1,5 +1,6 @@
 // Modules: shared objects beside the executable (lib/mlx/NAME). They are opened only when a command needs the library
-// that they link. Used for oneDNN, CUDA and libcurl.
+// that they link. Used for oneDNN, CUDA, libcurl and the
+// libraries for pictures.
 #pragma once
 
 #include <string>

@@ -6,12 +6,13 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 seconds=${1:-30}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(foreign formats manifest operation pack pointer remote settings wire)
+[ ${#targets[@]} -gt 0 ] || targets=(foreign formats manifest operation pack pictures pointer remote settings wire)
 if [ ! -f build/fuzz/build.ninja ]; then cmake --preset fuzz >/dev/null; fi
 ninja -C build/fuzz --quiet "${targets[@]/#/fuzz_}" fuzz_seeds
 corpus=$(mktemp -d)
 trap 'rm -rf "$corpus"' EXIT
 build/fuzz/fuzz_seeds "$corpus"
+cp -r tests/data/pictures "$corpus/pictures"
 mkdir -p build/fuzz/found
 share=$((seconds / ${#targets[@]}))
 [ "$share" -gt 0 ] || share=1

@@ -18,6 +18,7 @@ OWNERS = {
     r"CLI/.*": ("cmd/cli/cli.cpp",),
     r"zstd\.h": ("store/format/codec.",),
     r"curl/.*": ("store/remote/curl/",),
+    r"jpeglib\.h|png\.h|tiffio\.h|webp/.*": ("src/data/images/codecs/",),
     r"toml\+\+/.*": ("src/base/toml",),
     r"(cuda|cublas|cudnn).*": ("kernels/cuda/", "kernels/cuda_emulation/"),
     r"openssl/.*": ("src/base/", "store/crypto/crypto."),

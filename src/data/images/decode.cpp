@@ -1,0 +1,175 @@
+// Finds the format, lets its decoder fill the pixels, and brings them upright and to the wanted channels.
+
+#include "data/images/decode.h"
+
+#include <algorithm>
+#include <new>
+
+#include "base/error.h"
+#include "base/module.h"
+#include "data/images/codecs/codec.h"
+#include "data/images/upright.h"
+#include "formats/netpbm.h"
+
+namespace mlx::data {
+namespace {
+
+const ImagesModule* load_images_module(std::string& problem) {
+  Module module = open_module("mlx_images.so");
+  const auto get = reinterpret_cast<const ImagesModule* (*)()>(module.symbol("mlx_images_module"));
+  problem = module.problem;
+  if (!get) return nullptr;
+  if (get()->version != kImagesModuleVersion) problem = "lib/mlx/mlx_images.so is of another version of mlx";
+  return problem.empty() ? get() : nullptr;
+}
+
+const ImagesModule& images_module() {
+  static std::string problem;
+  static const ImagesModule* const module = load_images_module(problem);
+  if (!module) {
+    throw Error(ErrorKind::kMissing, "the module for pictures cannot be opened: " + problem,
+                "it needs libjpeg, libpng, libwebp and libtiff: apt install libjpeg62-turbo libpng16-16 libwebp7 "
+                "libtiff6, or install mlx anew");
+  }
+  return *module;
+}
+
+bool begins(ByteView file, std::string_view magic) {
+  return as_text(file).starts_with(magic);
+}
+
+// A new format is a decoder and a row.
+struct PictureFormat {
+  const char* name;
+  bool (*is)(ByteView begin);
+  PictureDecoder (*decoder)();
+};
+constexpr PictureFormat kPictureFormats[] = {
+    {"JPEG", [](ByteView b) { return begins(b, "\xFF\xD8\xFF"); }, [] { return images_module().jpeg; }},
+    {"PNG", [](ByteView b) { return begins(b, "\x89PNG"); }, [] { return images_module().png; }},
+    {"WebP", [](ByteView b) { return b.size() >= 12 && begins(b, "RIFF") && begins(b.subspan(8), "WEBP"); },
+     [] { return images_module().webp; }},
+    {"TIFF",
+     [](ByteView b) {
+       for (const std::string_view magic : {"II*\0", "MM\0*", "II+\0", "MM\0+"})
+         if (begins(b, {magic.data(), 4})) return true;
+       return false;
+     },
+     [] { return images_module().tiff; }},
+    {"BMP", [](ByteView b) { return begins(b, "BM"); }, [] { return PictureDecoder{decode_bmp}; }},
+    {"PGM and PPM", formats::is_netpbm, [] { return PictureDecoder{decode_netpbm}; }},
+};
+
+const PictureFormat* format_of(ByteView file) {
+  const auto* const found = std::ranges::find_if(kPictureFormats, [&](const auto& format) { return format.is(file); });
+  return found == std::end(kPictureFormats) ? nullptr : found;
+}
+
+const PictureFormat& known_format(ByteView file, const std::string& name) {
+  const PictureFormat* const format = format_of(file);
+  if (format) return *format;
+  if (file.empty()) fail(ErrorKind::kCorrupt, "{}: it is empty", name);
+  throw Error(ErrorKind::kCorrupt, fmt::format("{}: it is no picture of a known format", name),
+              "known are " + picture_formats());
+}
+
+std::uint8_t* allocate(void* user, std::int64_t height, std::int64_t width, std::int64_t channels) {
+  Picture& picture = *static_cast<Picture*>(user);
+  try {
+    picture.pixels.resize(static_cast<std::size_t>(height * width * channels));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+  picture.height = height;
+  picture.width = width;
+  picture.channels = channels;
+  return picture.pixels.data();
+}
+
+[[noreturn]] void fail_for(const PictureRequest& request, const PictureFormat& format, const std::string& name) {
+  const std::string text = fmt::format("{}: {}: {}", name, format.name, request.message);
+  switch (request.problem) {
+    case PictureProblem::kUnsupported:
+      throw Error(ErrorKind::kUsage, text, "convert it to PNG or JPEG, or remove it");
+    case PictureProblem::kTooLarge:
+      throw Error(ErrorKind::kUsage, text, "scale it down, or remove it");
+    case PictureProblem::kNoMemory:
+      throw Error(ErrorKind::kMissing, text);
+    default:
+      throw Error(ErrorKind::kCorrupt, text, "replace it or remove it");
+  }
+}
+
+PictureRequest request_for(ByteView file, const DecodeOptions& options) {
+  PictureRequest request{};
+  request.file = file.data();
+  request.size = file.size();
+  request.wanted_channels = options.channels;
+  request.enough_height = options.enough_height;
+  request.enough_width = options.enough_width;
+  request.max_pixels = options.max_pixels;
+  request.allocate = allocate;
+  request.orientation = 1;
+  return request;
+}
+
+// In place where colour becomes grey.
+void to_channels(Picture& picture, std::int64_t channels) {
+  if (picture.channels == channels) return;
+  const auto count = static_cast<std::size_t>(picture.height * picture.width);
+  if (channels == 1) {
+    std::uint8_t* const at = picture.pixels.data();
+    for (std::size_t i = 0; i < count; ++i) at[i] = grey_of(at[3 * i], at[3 * i + 1], at[3 * i + 2]);
+    picture.pixels.resize(count);
+  } else {
+    picture.pixels.resize(3 * count);
+    std::uint8_t* const at = picture.pixels.data();
+    for (std::size_t i = count; i-- > 0;) {
+      const std::uint8_t grey = at[i];
+      at[3 * i] = at[3 * i + 1] = at[3 * i + 2] = grey;
+    }
+  }
+  picture.channels = channels;
+}
+
+}  // namespace
+
+PictureHeader read_picture_header(ByteView file, const std::string& name) {
+  const PictureFormat& format = known_format(file, name);
+  PictureRequest request = request_for(file, {});
+  request.header_only = true;
+  format.decoder()(&request);
+  if (request.problem != PictureProblem::kNone) fail_for(request, format, name);
+  const bool turned = request.orientation >= 5;
+  return {format.name, turned ? request.width : request.height, turned ? request.height : request.width,
+          request.channels, request.icc};
+}
+
+Picture decode_picture(ByteView file, const std::string& name, const DecodeOptions& options) {
+  CHECK(options.channels == 1 || options.channels == 3);
+  const PictureFormat& format = known_format(file, name);
+  Picture picture;
+  PictureRequest request = request_for(file, options);
+  request.user = &picture;
+  format.decoder()(&request);
+  if (request.problem != PictureProblem::kNone) fail_for(request, format, name);
+  to_channels(picture, options.channels);
+  return upright(std::move(picture), request.orientation);
+}
+
+bool is_picture(ByteView begin) {
+  return format_of(begin) != nullptr;
+}
+
+std::string picture_formats() {
+  std::string names;
+  const std::size_t count = std::size(kPictureFormats);
+  for (std::size_t i = 0; i < count; ++i) names += fmt::format("{}{}", i == 0 ? "" : ", ", kPictureFormats[i].name);
+  return names;
+}
+
+std::string picture_libraries() {
+  return images_module().libraries;
+}
+
+}  // namespace mlx::data
