@@ -379,7 +379,8 @@ std::vector<AttributeText> attribute_texts() {
 
 std::string unread_attribute(const Node& node) {
   const std::string read = fmt::format(" {} ", op_def(node.op).text.attributes);
-  for (const auto& item : attrs_to_json(node.attrs).items()) {
+  const Json given = attrs_to_json(node.attrs);
+  for (const auto& item : given.items()) {
     if (!(read.find(fmt::format(" {} ", item.key())) != std::string::npos)) return item.key();
   }
   return "";
