@@ -11,7 +11,7 @@
 #include "registry/versions/artifacts.h"
 #include "registry/versions/domains.h"
 #include "registry/versions/runs.h"
-#include "store/pack/manifest.h"
+#include "store/format/manifest.h"
 #include "store/worktree/scan.h"
 
 namespace mlx::cmd {

@@ -15,7 +15,7 @@
 #include "cmd/requirements.h"
 #include "registry/repository.h"
 #include "registry/versions/references.h"
-#include "train/evaluate_version.h"
+#include "train/evaluate/evaluate_version.h"
 
 namespace mlx::cmd {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "base/json_fwd.h"
 #include "cmd/cli/cli.h"
-#include "train/profile.h"
+#include "train/loop/profile.h"
 
 namespace mlx::cmd {
 

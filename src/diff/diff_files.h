@@ -15,7 +15,7 @@
 #include "diff/diff_tensors.h"
 #include "diff/readers.h"
 #include "diff/sequence_diff.h"
-#include "store/pack/manifest.h"
+#include "store/format/manifest.h"
 
 namespace mlx::diff {
 

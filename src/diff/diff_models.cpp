@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "nn/model.h"
 #include "registry/versions/runs.h"
-#include "train/evaluate.h"
+#include "train/evaluate/evaluate.h"
 
 namespace mlx::diff {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "registry/versions/lineage.h"
 #include "registry/versions/runs.h"
-#include "train/evaluate.h"
+#include "train/evaluate/evaluate.h"
 
 namespace mlx::report {
 

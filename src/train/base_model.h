@@ -7,7 +7,7 @@
 
 #include "nn/finetune.h"
 #include "registry/versions/artifacts.h"
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace mlx::train {
 

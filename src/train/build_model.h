@@ -3,7 +3,7 @@
 
 #include "base/toml.h"
 #include "nn/model.h"
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace mlx::train {
 

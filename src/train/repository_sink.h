@@ -13,7 +13,7 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "registry/versions/runs.h"
-#include "train/run_sink.h"
+#include "train/loop/run_sink.h"
 
 namespace mlx::train {
 

@@ -7,8 +7,8 @@
 
 #include "kernels/backend.h"
 #include "registry/versions/runs.h"
-#include "train/config.h"
-#include "train/profile.h"
+#include "train/config/config.h"
+#include "train/loop/profile.h"
 
 namespace mlx::train {
 

@@ -9,8 +9,8 @@
 #include "base/foreign_files.h"
 #include "base/log.h"
 #include "base/path.h"
+#include "store/format/chunker.h"
 #include "store/pack/blob_writer.h"
-#include "store/pack/chunker.h"
 #include "store/pack/cipher.h"
 #include "store/pack/store_state.h"
 

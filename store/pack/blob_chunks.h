@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "store/pack/chunk_list.h"
+#include "store/format/chunk_list.h"
 #include "store/pack/store.h"
 
 namespace mlx::store {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "store/pack/chunk_list.h"
+#include "store/format/chunk_list.h"
 #include "store/pack/store_state.h"
 
 namespace mlx::store {

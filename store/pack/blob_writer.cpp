@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/hash_lanes.h"
+#include "store/format/chunk_list.h"
+#include "store/format/chunker.h"
 #include "store/pack/batch.h"
-#include "store/pack/chunk_list.h"
-#include "store/pack/chunker.h"
 #include "store/pack/tensor_base.h"
 
 namespace mlx::store {

@@ -7,9 +7,9 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/progress.h"
-#include "store/pack/chunk_list.h"
+#include "store/format/chunk_list.h"
+#include "store/format/manifest.h"
 #include "store/pack/cipher.h"
-#include "store/pack/manifest.h"
 
 namespace mlx::store {
 

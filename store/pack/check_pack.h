@@ -6,7 +6,7 @@
 
 #include "base/interruption.h"
 #include "store/crypto/keys.h"
-#include "store/pack/codec.h"
+#include "store/format/codec.h"
 #include "store/pack/index.h"
 
 namespace mlx::store {

@@ -4,7 +4,7 @@
 #include "store/pack/cipher.h"
 
 #include "base/error.h"
-#include "store/pack/codec.h"
+#include "store/format/codec.h"
 
 namespace mlx::store {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "store/crypto/keys.h"
-#include "store/pack/pack_format.h"
+#include "store/format/pack_format.h"
 
 namespace mlx::store {
 

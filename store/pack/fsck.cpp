@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "store/format/chunk_list.h"
 #include "store/pack/check_pack.h"
-#include "store/pack/chunk_list.h"
 #include "store/pack/cipher.h"
 #include "store/pack/layout.h"
 #include "store/pack/store_state.h"

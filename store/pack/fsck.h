@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/progress.h"
-#include "store/pack/pack_format.h"
+#include "store/format/pack_format.h"
 
 namespace mlx::store {
 

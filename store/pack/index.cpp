@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
-#include "store/pack/codec.h"
+#include "store/format/codec.h"
 #include "store/temporary.h"
 
 namespace mlx::store {

@@ -14,8 +14,8 @@
 
 #include "base/fd.h"
 #include "store/disk.h"
+#include "store/format/pack_format.h"
 #include "store/pack/multi_index.h"
-#include "store/pack/pack_format.h"
 #include "store/pack/pins.h"
 
 namespace mlx::store {

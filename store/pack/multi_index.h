@@ -9,7 +9,7 @@
 
 #include "base/fd.h"
 #include "base/interruption.h"
-#include "store/pack/pack_format.h"
+#include "store/format/pack_format.h"
 
 namespace mlx::store {
 

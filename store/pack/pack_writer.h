@@ -6,7 +6,7 @@
 
 #include "base/parallel.h"
 #include "store/disk.h"
-#include "store/pack/pack_format.h"
+#include "store/format/pack_format.h"
 
 namespace mlx::store {
 

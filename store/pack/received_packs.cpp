@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "store/pack/chunk_list.h"
+#include "store/format/chunk_list.h"
 #include "store/pack/cipher.h"
 #include "store/pack/store_state.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "store/pack/pack_format.h"
+#include "store/format/pack_format.h"
 
 namespace mlx::store {
 

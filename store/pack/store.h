@@ -17,10 +17,10 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "store/disk.h"
+#include "store/format/manifest.h"
 #include "store/pack/batch.h"
 #include "store/pack/blob_reader.h"
 #include "store/pack/fsck.h"
-#include "store/pack/manifest.h"
 
 namespace mlx::store {
 

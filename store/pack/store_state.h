@@ -10,7 +10,7 @@
 
 #include "base/path.h"
 #include "store/crypto/keys.h"
-#include "store/pack/codec.h"
+#include "store/format/codec.h"
 #include "store/pack/index.h"
 #include "store/pack/pins.h"
 #include "store/pack/store.h"

@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "store/pack/chunk_list.h"
-#include "store/pack/chunker.h"
+#include "store/format/chunk_list.h"
+#include "store/format/chunker.h"
 #include "store/pack/store_state.h"
 
 namespace mlx::store {

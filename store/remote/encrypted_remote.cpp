@@ -7,8 +7,8 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "store/format/codec.h"
 #include "store/pack/cipher.h"
-#include "store/pack/codec.h"
 
 namespace mlx::store {
 

@@ -15,7 +15,7 @@
 #include "base/environment.h"
 #include "base/hash.h"
 #include "base/progress.h"
-#include "store/pack/pack_format.h"
+#include "store/format/pack_format.h"
 #include "store/pack/store.h"
 
 namespace mlx::store {

@@ -9,9 +9,9 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "store/format/chunk_list.h"
 #include "store/limits.h"
 #include "store/pack/batch.h"
-#include "store/pack/chunk_list.h"
 #include "store/pack/store_state.h"
 
 namespace mlx::store {

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/frames.h"
-#include "store/pack/pack_format.h"
+#include "store/format/pack_format.h"
 
 namespace mlx::store::wire {
 

@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "store/limits.h"
-#include "store/pack/repair.h"
+#include "store/maintenance/repair.h"
 
 namespace mlx::store::wire {
 

@@ -9,7 +9,7 @@
 
 #include "base/path.h"
 #include "base/text.h"
-#include "store/pack/repair.h"
+#include "store/maintenance/repair.h"
 
 namespace mlx::store::wire {
 

@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "store/format/chunker.h"
 #include "store/pack/batch.h"
 #include "store/pack/blob_writer.h"
-#include "store/pack/chunker.h"
 
 namespace mlx::store {
 

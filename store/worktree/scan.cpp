@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/text.h"
-#include "store/pack/chunker.h"
+#include "store/format/chunker.h"
 #include "store/worktree/add_files.h"
 
 namespace mlx::store {

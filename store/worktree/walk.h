@@ -10,7 +10,7 @@
 
 #include "base/interruption.h"
 #include "base/parallel.h"
-#include "store/pack/manifest.h"
+#include "store/format/manifest.h"
 
 namespace mlx::store {
 

@@ -26,8 +26,8 @@
 #include "graph/session/session.h"
 #include "nn/family.h"
 #include "tests/bench/train_floor.h"
-#include "train/config.h"
-#include "train/training_step.h"
+#include "train/config/config.h"
+#include "train/loop/training_step.h"
 
 namespace {
 

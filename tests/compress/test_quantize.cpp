@@ -17,7 +17,7 @@
 #include "nn/family.h"
 #include "registry/sync/open_repository.h"
 #include "registry/versions/references.h"
-#include "train/evaluate.h"
+#include "train/evaluate/evaluate.h"
 #include "train/trainer.h"
 
 namespace mlx {

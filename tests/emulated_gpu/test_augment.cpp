@@ -9,7 +9,7 @@
 #include "graph/session/recompute.h"
 #include "probe.h"
 #include "tests/train/world.h"
-#include "train/training_step.h"
+#include "train/loop/training_step.h"
 
 namespace mlx::train::test {
 namespace {

@@ -8,8 +8,8 @@
 #include "data/kinds/rows_dataset.h"
 #include "probe.h"
 #include "tests/train/world.h"
+#include "train/loop/training_step.h"
 #include "train/repository_sink.h"
-#include "train/training_step.h"
 
 namespace mlx::train::test {
 namespace {

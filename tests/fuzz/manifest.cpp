@@ -1,8 +1,8 @@
 // Manifest roots, shards and chunk lists: one content has one encoding, so what decodes encodes to the same bytes.
-#include "store/pack/manifest.h"
+#include "store/format/manifest.h"
 #include "base/path.h"
 #include "fuzz.h"
-#include "store/pack/chunk_list.h"
+#include "store/format/chunk_list.h"
 
 using namespace mlx;
 

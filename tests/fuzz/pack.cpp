@@ -1,8 +1,8 @@
 // What packs are made of: headers, footers, index tables; and stored objects through the codec, their checksums made
 // right so that the bytes behind them are reached.
 #include "fuzz.h"
-#include "store/pack/codec.h"
-#include "store/pack/pack_format.h"
+#include "store/format/codec.h"
+#include "store/format/pack_format.h"
 
 using namespace mlx;
 using namespace mlx::store;

@@ -9,8 +9,8 @@
 #include "formats/safetensors.h"
 #include "registry/operations/operation.h"
 #include "registry/versions/pointers.h"
-#include "store/pack/chunk_list.h"
-#include "store/pack/codec.h"
+#include "store/format/chunk_list.h"
+#include "store/format/codec.h"
 #include "store/remote/wire.h"
 
 using namespace mlx;

@@ -16,7 +16,7 @@ OWNERS = {
     r"git2(\.h|/.*)": ("src/base/git.", "src/base/git_open."),
     r"(oneapi/)?dnnl.*": ("kernels/onednn/",),
     r"CLI/.*": ("cmd/cli/cli.cpp",),
-    r"zstd\.h": ("store/pack/codec.",),
+    r"zstd\.h": ("store/format/codec.",),
     r"curl/.*": ("store/remote/curl/",),
     r"toml\+\+/.*": ("src/base/toml",),
     r"(cuda|cublas|cudnn).*": ("kernels/cuda/", "kernels/cuda_emulation/"),

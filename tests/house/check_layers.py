@@ -134,8 +134,8 @@ def unchanged_by_a_source(root, build):
 
 
 # What knows no repository, with all that it includes: whoever has data and a sink can train.
-WITHOUT_REPOSITORY = ("src/train/training_loop.cpp", "src/train/training_step.cpp", "src/train/diverged.cpp", "src/train/build_model.cpp",
-                      "src/train/training_data.cpp")
+WITHOUT_REPOSITORY = ("src/train/loop/training_loop.cpp", "src/train/loop/training_step.cpp", "src/train/loop/diverged.cpp", "src/train/build_model.cpp",
+                      "src/train/loop/training_data.cpp")
 
 
 def knows_repository(root, sources=WITHOUT_REPOSITORY):

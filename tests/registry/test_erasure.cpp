@@ -17,8 +17,8 @@
 #include "registry/sync/key_sync.h"
 #include "registry/sync/sync.h"
 #include "registry/versions/domains.h"
-#include "store/pack/chunk_list.h"
-#include "store/pack/codec.h"
+#include "store/format/chunk_list.h"
+#include "store/format/codec.h"
 #include "store/remote/encrypted_remote.h"
 
 using namespace mlx;

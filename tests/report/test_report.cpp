@@ -12,7 +12,7 @@
 #include "report/chart.h"
 #include "report/html.h"
 #include "report/report.h"
-#include "train/evaluate.h"
+#include "train/evaluate/evaluate.h"
 
 namespace mlx::report {
 namespace {

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "fixture.h"
-#include "store/pack/chunk_list.h"
-#include "store/pack/codec.h"
+#include "store/format/chunk_list.h"
+#include "store/format/codec.h"
 #include "store/pack/pack_writer.h"
 #include "store/remote/remote.h"
 

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "lying_lists.h"
-#include "store/pack/repair.h"
+#include "store/maintenance/repair.h"
 
 namespace mlx::store {
 

@@ -4,7 +4,7 @@
 
 #include "fixture.h"
 #include "formats/safetensors.h"
-#include "store/pack/chunker.h"
+#include "store/format/chunker.h"
 
 using namespace mlx;
 using namespace mlx::store;

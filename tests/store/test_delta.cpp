@@ -4,8 +4,8 @@
 
 #include "fixture.h"
 #include "formats/safetensors.h"
-#include "store/pack/byte_planes.h"
-#include "store/pack/codec.h"
+#include "store/format/byte_planes.h"
+#include "store/format/codec.h"
 #include "store/pack/index.h"
 #include "store/remote/transfer.h"
 #include "store/worktree/add_files.h"

@@ -4,7 +4,7 @@
 #include "../stride.h"
 #include "fixture.h"
 #include "store/journal.h"
-#include "store/pack/repair.h"
+#include "store/maintenance/repair.h"
 
 using namespace mlx;
 using namespace mlx::store;

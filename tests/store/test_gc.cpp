@@ -7,8 +7,8 @@
 
 #include "../stride.h"
 #include "fixture.h"
-#include "store/pack/gc.h"
-#include "store/pack/pack_format.h"
+#include "store/format/pack_format.h"
+#include "store/maintenance/gc.h"
 #include "store/pack/pins.h"
 
 using namespace mlx;

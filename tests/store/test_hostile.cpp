@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "fixture.h"
+#include "store/format/chunk_list.h"
+#include "store/format/chunker.h"
+#include "store/format/pack_format.h"
 #include "store/journal.h"
-#include "store/pack/chunk_list.h"
-#include "store/pack/chunker.h"
-#include "store/pack/pack_format.h"
 
 using namespace mlx;
 using namespace mlx::store;

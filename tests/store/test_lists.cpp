@@ -3,7 +3,7 @@
 
 #include "lying_lists.h"
 #include "store/limits.h"
-#include "store/pack/repair.h"
+#include "store/maintenance/repair.h"
 #include "store/remote/transfer.h"
 
 using namespace mlx;

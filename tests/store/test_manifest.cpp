@@ -1,7 +1,7 @@
 // Manifests: one set of files has one encoding and its shards depend on the files alone; nothing else is accepted.
 #include "base/foreign_files.h"
 #include "fixture.h"
-#include "store/pack/manifest.h"
+#include "store/format/manifest.h"
 
 using namespace mlx;
 using namespace mlx::store;

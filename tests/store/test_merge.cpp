@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "store/pack/merge.h"
+#include "store/format/merge.h"
 
 using namespace mlx;
 using namespace mlx::store;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fixture.h"
-#include "store/pack/pack_format.h"
+#include "store/format/pack_format.h"
 #include "store/remote/s3/answer.h"
 #include "store/remote/s3/catalogue.h"
 #include "store/remote/s3/profile.h"

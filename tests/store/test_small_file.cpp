@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "fixture.h"
+#include "store/maintenance/repair.h"
 #include "store/pack/layout.h"
-#include "store/pack/repair.h"
 #include "store/remote/remote.h"
 #include "store/remote/transfer.h"
 #include "store/small_file.h"

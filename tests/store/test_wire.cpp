@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "fixture.h"
-#include "store/pack/codec.h"
+#include "store/format/codec.h"
 #include "store/remote/wire.h"
 
 using namespace mlx;

@@ -8,8 +8,8 @@
 
 #include "lying_lists.h"
 #include "remote_suite.h"
-#include "store/pack/codec.h"
-#include "store/pack/repair.h"
+#include "store/format/codec.h"
+#include "store/maintenance/repair.h"
 #include "store/remote/wire_remote.h"
 #include "store/remote/wire_server.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/fd.h"
 #include "base/path.h"
-#include "train/config.h"
-#include "train/run_sink.h"
+#include "train/config/config.h"
+#include "train/loop/run_sink.h"
 
 namespace mlx::train::test {
 

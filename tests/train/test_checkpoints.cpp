@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "graph/session/not_finite.h"
 #include "registry/sync/open_repository.h"
-#include "train/checkpoint_interval.h"
+#include "train/config/checkpoint_interval.h"
 #include "train/repository_sink.h"
 #include "world.h"
 

@@ -11,8 +11,8 @@
 #include "registry/versions/artifacts.h"
 #include "registry/versions/pointers.h"
 #include "store/worktree/scan.h"
-#include "train/evaluate.h"
-#include "train/evaluate_version.h"
+#include "train/evaluate/evaluate.h"
+#include "train/evaluate/evaluate_version.h"
 #include "train/trainer.h"
 
 namespace mlx {

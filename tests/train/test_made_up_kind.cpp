@@ -7,8 +7,8 @@
 #include "kernels/philox.h"
 #include "memory_sink.h"
 #include "train/build_model.h"
-#include "train/evaluate.h"
-#include "train/training_loop.h"
+#include "train/evaluate/evaluate.h"
+#include "train/loop/training_loop.h"
 
 namespace mlx::train::test {
 namespace {

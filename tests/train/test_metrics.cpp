@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "train/metrics.h"
+#include "train/evaluate/metrics.h"
 
 using namespace mlx::train;
 

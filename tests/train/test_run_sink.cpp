@@ -10,7 +10,7 @@
 #include "data/kinds/images_dataset.h"
 #include "memory_sink.h"
 #include "train/build_model.h"
-#include "train/training_loop.h"
+#include "train/loop/training_loop.h"
 #include "world.h"
 
 namespace mlx::train::test {

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "train/schedule.h"
+#include "train/config/schedule.h"
 
 namespace mlx::train {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "registry/sync/open_repository.h"
 #include "registry/versions/pointers.h"
-#include "train/evaluate_version.h"
+#include "train/evaluate/evaluate_version.h"
 #include "world.h"
 
 namespace mlx {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "registry/versions/pointers.h"
-#include "store/pack/merge.h"
+#include "store/format/merge.h"
 
 namespace mlx::registry {
 

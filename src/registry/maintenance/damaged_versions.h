@@ -6,7 +6,7 @@
 
 #include "base/progress.h"
 #include "registry/repository.h"
-#include "store/pack/repair.h"
+#include "store/maintenance/repair.h"
 
 namespace mlx::registry {
 

@@ -22,7 +22,7 @@
 #include "registry/sync/transfer.h"
 #include "registry/versions/domains.h"
 #include "registry/versions/pointers.h"
-#include "store/pack/repair.h"
+#include "store/maintenance/repair.h"
 #include "store/remote/encrypted_remote.h"
 #include "store/remote/folder_remote.h"
 

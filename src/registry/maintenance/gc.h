@@ -1,11 +1,11 @@
 // What gc must keep: everything that this repository, or a remote, still refers to. The store removes the rest
-// (store/pack/gc.h).
+// (store/maintenance/gc.h).
 #pragma once
 
 #include "base/progress.h"
 #include "registry/repository.h"
 #include "registry/sync/sync.h"
-#include "store/pack/gc.h"
+#include "store/maintenance/gc.h"
 
 namespace mlx::registry {
 

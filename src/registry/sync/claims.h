@@ -10,7 +10,7 @@
 #include "registry/operations/kinds.h"
 #include "registry/operations/operation_stage.h"
 #include "registry/repository.h"
-#include "store/pack/manifest.h"
+#include "store/format/manifest.h"
 #include "store/remote/remote.h"
 
 namespace mlx::registry {

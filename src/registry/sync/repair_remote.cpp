@@ -10,7 +10,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "registry/sync/key_sync.h"
-#include "store/pack/codec.h"
+#include "store/format/codec.h"
 #include "store/remote/remote.h"
 #include "store/remote/transfer.h"
 

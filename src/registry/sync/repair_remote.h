@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "registry/sync/sync.h"
-#include "store/pack/repair.h"
+#include "store/maintenance/repair.h"
 #include "store/remote/remote.h"
 
 namespace mlx::registry {

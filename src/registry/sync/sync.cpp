@@ -34,7 +34,7 @@
 #include "registry/versions/artifacts.h"
 #include "registry/versions/domains.h"
 #include "registry/versions/pointers.h"
-#include "store/pack/repair.h"
+#include "store/maintenance/repair.h"
 #include "store/remote/encrypted_remote.h"
 #include "store/remote/remote.h"
 #include "store/remote/transfer.h"

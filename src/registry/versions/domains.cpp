@@ -15,7 +15,7 @@
 #include "registry/versions/lineage.h"
 #include "registry/versions/pointers.h"
 #include "registry/versions/runs.h"
-#include "store/pack/reencrypt.h"
+#include "store/maintenance/reencrypt.h"
 
 namespace mlx::registry {
 namespace {

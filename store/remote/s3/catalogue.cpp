@@ -7,7 +7,7 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "store/pack/pack_format.h"
+#include "store/format/pack_format.h"
 
 namespace mlx::store::s3 {
 

@@ -11,7 +11,7 @@
 #include "base/parallel.h"
 #include "base/path.h"
 #include "store/disk.h"
-#include "store/pack/pack_format.h"
+#include "store/format/pack_format.h"
 #include "store/remote/s3/catalogue.h"
 #include "store/remote/s3/client.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
-#include "store/pack/repair.h"
+#include "store/maintenance/repair.h"
 #include "store/remote/s3/catalogue_file.h"
 #include "store/remote/s3/download.h"
 #include "store/remote/s3/pack_tables.h"

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "store/pack/codec.h"
+#include "store/format/codec.h"
 #include "store/pack/pack_writer.h"
 
 namespace mlx::store::s3 {

@@ -1,0 +1,200 @@
+// Reads train.toml. Every bound and default of a training is here.
+#include "train/config/config.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "train/config/optimizer_config.h"
+
+namespace mlx::train {
+namespace {
+
+constexpr std::int64_t kDefaultBatch = 128;
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
+
+// A count, or a share of the whole.
+void read_hold_out(TomlReader& table, TrainConfig& config) {
+  const double value = table.number("hold_out", 0, static_cast<double>(kMaxCount), 0);
+  if (value > 0 && value < 1) {
+    config.hold_out.share = value;
+  } else if (value != std::floor(value)) {
+    table.fail_at("hold_out", "expected a count, or a share below 1");
+  } else {
+    config.hold_out.count = static_cast<std::int64_t>(value);
+  }
+  if (table.has("valid") && table.has("hold_out"))
+    table.fail_at("hold_out", "either a split for validation (valid) or a count held out of the train split, not both");
+}
+
+void read_data(TomlReader table, TrainConfig& config) {
+  config.dataset = table.string("dataset");
+  config.train_split = table.string("train", "train");
+  config.valid_split = table.string("valid", "");
+  read_hold_out(table, config);
+  for (const data::Kind* kind : data::kinds())
+    if (kind->read_keys) kind->read_keys(table, config.reading);
+  table.finish();
+}
+
+// `kind`: that of the data, or a guess.
+void read_train(TomlReader table, TrainConfig& config, const data::Kind& kind) {
+  config.guessed = &kind;
+  config.epochs = table.integer("epochs", 1, 1000000);
+  config.batch_given = table.has("batch");
+  config.batch = table.integer("batch", 1, 1 << 20, kDefaultBatch);
+  config.seed = static_cast<std::uint64_t>(table.integer("seed", 0, std::numeric_limits<std::int64_t>::max(), 1));
+  config.optimizer_given = table.has("optimizer");
+  config.optimizer = read_optimizer(table, kind.optimizer);
+  config.schedule = read_schedule(table, default_learning_rate(config.optimizer), config.epochs);
+  config.label_smoothing = static_cast<float>(table.number("label_smoothing", 0, 0.99, 0));
+  config.optimizer.clip = static_cast<float>(table.number("clip", 0, 1e9, 0));
+  config.accumulate = table.integer("accumulate", 1, config.batch_given ? config.batch : kDefaultBatch, 1);
+  if (!config.batch_given) config.batch -= config.batch % config.accumulate;
+  if (config.batch % config.accumulate != 0) {
+    table.fail_at("accumulate", fmt::format("{} micro-batches of equal size do not make a batch of {}",
+                                            config.accumulate, config.batch));
+  }
+  config.optimizer.accumulate = config.accumulate > 1;
+  config.ema = table.number("ema", 0, 0.999999, 0);
+  config.optimizer.average = config.ema > 0;
+  config.selection = read_selection(table, !config.valid_split.empty() || config.hold_out.wanted());
+  config.keep_state = table.boolean("keep_state", true);
+  config.checkpoint_every = read_checkpoint_interval(table, *config.train);
+  config.loss =
+      table.has("loss") ? table.one_of("loss", {"softmax", "binary", "mse", "huber"}) : table.string("loss", "");
+  if (table.has("huber_delta") && config.loss != "huber")
+    table.fail_at("huber_delta", "it is only for loss = \"huber\"");
+  config.huber_delta = table.number("huber_delta", 1e-6, 1e6, 1);
+  config.precision = table.one_of("precision", precision_words(), "");
+  config.precision_place = fmt::format("{}: [train] precision", table.place("precision"));
+  if (config.label_smoothing > 0 && (config.loss == "mse" || config.loss == "huber"))
+    table.fail_at("label_smoothing", "it is only for classes and labels");
+  config.portable = table.one_of("numerics", {"native", "portable"}, "native") == "portable";
+  config.reading.loss = config.loss;
+  table.finish();
+}
+
+// A model's name becomes a file name, and occurs in URLs and references.
+void check_name(const TomlReader& model, const std::string& name) {
+  for (char c : name) {
+    const bool fits =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    if (!fits) model.fail_at("name", "expected letters, digits, '_', '-' and '.' only, got \"" + name + "\"");
+  }
+  if (name.empty() || name[0] == '.' || name[0] == '-')
+    model.fail_at("name", "expected a name that starts with a letter or digit");
+}
+
+const TomlNode* member(const TomlNode& table, std::string_view key) {
+  for (const auto& [name, node] : table.members)
+    if (name == key) return &node;
+  return nullptr;
+}
+
+// By the keys that only one kind has, else by what the family takes. Nothing is known yet of a model to start from.
+const data::Kind& guess_kind(const TrainConfig& config) {
+  for (const data::Kind* kind : data::kinds())
+    if (kind->key_set && kind->key_set(config.reading)) return *kind;
+  const TomlNode* const family = member(*config.model, "family");
+  for (const data::Kind* kind : data::kinds())
+    if (family && nn::takes(family->text, kind->form)) return *kind;
+  return *data::kinds().front();
+}
+
+// By data::TargetKind.
+struct TargetLoss {
+  const char* targets;  // for messages
+  const char* loss;     // unless the config names one
+};
+constexpr TargetLoss kLosses[] = {
+    {"classes", "softmax"}, {"labels", "binary"}, {"numbers", "mse"}, {"tokens", "softmax"}};
+
+}  // namespace
+
+TrainConfig read_train_config(const std::string& file, const std::vector<std::string>& sets) {
+  TomlNode root = parse_toml(read_text(file), file);
+  for (const std::string& set : sets) set_toml(root, set, "--set");
+  TomlReader top(root, file, "");
+  TrainConfig config;
+  config.file = file;
+  read_data(top.table("data", true), config);
+  TomlReader model = top.table("model", true);
+  config.name = model.string("name");
+  check_name(model, config.name);
+  config.init = model.string("init", "");
+  if (model.has("init") && config.init.empty()) model.fail_at("init", "expected a model, like \"clf@v3\"");
+  config.model = std::make_shared<TomlNode>(*member(root, "model"));
+  TomlReader train = top.table("train", true);
+  config.train = std::make_shared<TomlNode>(*member(root, "train"));
+  top.finish();
+  read_train(std::move(train), config, guess_kind(config));
+  return config;
+}
+
+void settle(TrainConfig& config, const data::Kind& kind, std::int64_t examples) {
+  if (&kind != config.guessed && !config.optimizer_given) {
+    TrainConfig again = config;
+    read_train(TomlReader(*config.train, config.file, "[train]"), again, kind);
+    again.precision = config.precision;  // these may come from the command line
+    again.precision_place = config.precision_place;
+    again.portable = config.portable;
+    config = std::move(again);
+  }
+  if (config.batch_given) return;
+  std::int64_t batch = kDefaultBatch;
+  while (batch > 1 && batch * (kEnoughExamples / kDefaultBatch) > examples) batch /= 2;
+  config.batch = std::max(config.accumulate, batch - batch % config.accumulate);
+}
+
+std::string resolved(const TrainConfig& config, const nn::Built& built) {
+  const data::HoldOut& held = config.hold_out;
+  Json data = {{"hold_out", held.share > 0 ? Json(held.share) : Json(held.count)},
+               {"train", config.train_split},
+               {"valid", config.valid_split}};
+  for (const data::Kind* kind : data::kinds())
+    if (kind->write_keys) kind->write_keys(config.reading, data);
+  Json train = {{"batch", config.batch},
+                {"epochs", config.epochs},
+                {"label_smoothing", shortest(config.label_smoothing)},
+                {"optimizer", optimizer_to_json(config.optimizer)},
+                {"seed", config.seed}};
+  write_schedule(config.schedule, train);
+  if (config.optimizer.clip > 0) train["clip"] = shortest(config.optimizer.clip);
+  if (config.accumulate > 1) train["accumulate"] = config.accumulate;
+  if (config.ema > 0) train["ema"] = config.ema;
+  write_selection(config.selection, train);
+  if (config.portable) train["numerics"] = "portable";
+  if (!config.loss.empty()) train["loss"] = config.loss;
+  if (config.loss == "huber") train["huber_delta"] = config.huber_delta;
+  if (config.precision != "f32") train["precision"] = config.precision;
+  return canonical(
+      {{"data", data},
+       {"model",
+        {{"config", parse_json(built.config, "model config")}, {"family", built.family}, {"name", config.name}}},
+       {"train", train}});
+}
+
+graph::LossSpec loss_spec(const TrainConfig& config, data::TargetKind targets) {
+  const bool numbers = targets == data::TargetKind::kNumbers;
+  const TargetLoss& usual = kLosses[static_cast<std::size_t>(targets)];
+  graph::LossSpec spec;
+  spec.name = usual.loss;
+  const bool fits = config.loss.empty() || config.loss == spec.name || (numbers && config.loss == "huber");
+  if (!fits) {
+    fail(ErrorKind::kUsage, "{}: [train] loss = \"{}\" does not fit targets that are {}", config.file, config.loss,
+         usual.targets);
+  }
+  if (!config.loss.empty()) spec.name = config.loss;
+  if (numbers && config.label_smoothing > 0)
+    fail(ErrorKind::kUsage, "{}: [train] label_smoothing is for classes and labels, the targets are numbers",
+         config.file);
+  if (config.reading.augment.mixup > 0 && spec.name == "softmax") spec.name = "soft";
+  spec.label_smoothing = config.label_smoothing;
+  spec.delta = static_cast<float>(config.huber_delta);
+  return spec;
+}
+
+}  // namespace mlx::train

@@ -1,0 +1,75 @@
+// train.toml: [data], [model], [train], parsed strictly. The resolved form, with every default, is part of a run's key.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "data/dataset.h"
+#include "graph/passes/passes.h"
+#include "kernels/backend.h"
+#include "nn/family.h"
+#include "train/config/checkpoint_interval.h"
+#include "train/config/schedule.h"
+#include "train/config/selection.h"
+
+namespace mlx::train {
+
+struct TrainConfig {
+  // [data]
+  std::string dataset;  // a reference: "data/fashion"
+  std::string train_split = "train";
+  std::string valid_split;  // "" for none
+  data::HoldOut hold_out;   // of the train split, for validation
+  data::Reading reading;    // the keys of each kind of data
+  // [model]
+  std::string name;                       // the artifact: "clf"
+  std::string init;                       // the model that training starts from; "" for none
+  std::string file;                       // for messages
+  std::shared_ptr<const TomlNode> model;  // its table, which nn::build reads once the dataset's shape is known
+  // [train]
+  std::shared_ptr<const TomlNode> train;  // its table, which settle() reads again
+  std::int64_t epochs = 1, batch = 128;
+  bool batch_given = false, optimizer_given = false;  // otherwise settle() chooses them
+  const data::Kind* guessed = nullptr;                // the kind that defaults assume before the data is known
+  std::uint64_t seed = 1;
+  graph::OptimizerSpec optimizer;  // with clip, and whether gradients are summed and weights averaged
+  Schedule schedule;
+  float label_smoothing = 0;
+  std::int64_t accumulate = 1;  // the number of micro-batches in a batch
+  double ema = 0;               // decay of the weights' average; 0: none
+  SelectionConfig selection;
+  CheckpointInterval checkpoint_every;
+  bool keep_state = true;       // keep the optimizer state of a done training, so that it can be extended
+  std::string loss;             // "softmax", "binary", "mse", "huber"; "": the one that fits the targets
+  double huber_delta = 1;       // in standard deviations of the target
+  std::string precision;        // one of precision_words(), or ""; the training uses precision_of()
+  std::string precision_place;  // for messages: "train.toml:9: [train] precision", "--precision"
+  std::string options;          // command-line options that override keys, for resuming: " --precision bf16"
+  bool portable = false;        // numerics: the same bits on every machine (kernels::portable_backend), else native
+};
+
+// Throws kUsage with file, line, key and what was expected; kNotFound. `sets`, "train.epochs=20", override the file.
+TrainConfig read_train_config(const std::string& file, const std::vector<std::string>& sets = {});
+// Sets the defaults that depend on the data: the optimizer (Kind::optimizer), and a batch of 128. With fewer than 1024
+// training `examples` the batch is the largest power of two that gives an epoch eight batches.
+void settle(TrainConfig& config, const data::Kind& kind, std::int64_t examples);
+constexpr std::int64_t kEnoughExamples = 1024;  // from here on the default batch does not depend on them
+// Canonical JSON of everything that can change the result except the dataset's digest; `built` has the resolved model.
+// The checkpoint interval is not part of it.
+std::string resolved(const TrainConfig& config, const nn::Built& built);
+std::vector<std::string> precision_words();       // "f32", "tf32", "bf16", "fp16", "auto"
+const char* name_of(graph::Precision precision);  // the word for it
+// Overrides the file's precision with one of these words, from --precision.
+void set_precision(TrainConfig& config, const std::string& word);
+// "native" or "portable", from --numerics.
+void set_numerics(TrainConfig& config, const std::string& word);
+// The precision of products. It never changes silently, because the one in use is part of the resolved form. "auto" is
+// bf16 if this backend multiplies it fast and the loss is one of classes, labels or tokens; numeric targets may be
+// finer than bf16's 8 bits. The default is "auto" if the backend prefers bf16, else f32. Throws kUsage if tf32 or fp16
+// is requested from a backend that lacks it, kMissing for bf16.
+graph::Precision precision_of(const TrainConfig& config, const data::Description& data, kernels::Backend backend);
+// Throws kUsage if the config's loss does not suit such targets.
+graph::LossSpec loss_spec(const TrainConfig& config, data::TargetKind targets);
+
+}  // namespace mlx::train

@@ -1,0 +1,34 @@
+// Checkpoints: all session state that outlives a step, and the training's own counters, as a manifest of
+// checkpoint.json and state.safetensors (mlx-format-checkpoint(5)). The position in the data, the schedule and the
+// random numbers follow from the step.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/graph.h"
+#include "store/pack/store.h"
+#include "train/config/selection.h"
+
+namespace mlx::train {
+
+// Sums over the epoch's training batches so far.
+struct EpochSums {
+  double loss = 0;
+  std::int64_t batches = 0, correct = 0, counted = 0;
+};
+
+struct CheckpointState {
+  Digest key;              // of the run that made it, if it was read
+  std::int64_t step = 0;   // steps done
+  graph::Tensors tensors;  // of the session
+  graph::Tensors best;     // of the best model so far, if that is the one to be stored
+  EpochSums epoch;
+  Selection selection;
+};
+
+// Stores the state durably. Uses only the store, so that another thread may do it.
+Digest store_checkpoint(store::Store& store, const Digest& key, const CheckpointState& state);
+// Throws kCorrupt if it cannot be read.
+CheckpointState read_checkpoint(const store::Store& store, const Digest& manifest);
+
+}  // namespace mlx::train

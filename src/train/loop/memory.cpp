@@ -1,0 +1,209 @@
+// The peak of a training: the largest of its phases, each of which is a sum.
+
+#include "train/loop/memory.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/process_use.h"
+#include "graph/session/recompute.h"
+#include "train/evaluate/evaluate.h"
+#include "train/evaluate/tally.h"
+
+namespace mlx::train {
+namespace {
+
+// The store's memory for a file that it stores (store/pack/blob_writer.cpp): up to three windows of the file that are
+// read, hashed and compressed, and its threads' compressors.
+constexpr std::int64_t kStoreWindow = std::int64_t{8} << 20;
+constexpr std::int64_t kCompressor = std::int64_t{2} << 20, kCompressors = std::int64_t{5} << 20;
+// Code that the first steps load or generate, stacks, and the allocator's overhead: 1 MiB for a perceptron, 11 for a
+// transformer with oneDNN's products.
+constexpr std::int64_t kProcess = std::int64_t{6} << 20;
+
+std::vector<std::int64_t> sizes_of(const graph::Graph& graph, std::int64_t batch, std::int64_t sequence) {
+  std::vector<std::int64_t> sizes(graph.symbols.size(), std::max<std::int64_t>(1, sequence));
+  const int of_batch = graph.value(graph.inputs.at(0)).dims.at(0).symbol();
+  if (of_batch >= 0) sizes[static_cast<std::size_t>(of_batch)] = batch;
+  return sizes;
+}
+
+std::int64_t bytes_of(const graph::Graph& graph, bool parameters_only) {
+  std::int64_t bytes = 0;
+  const std::vector<std::int64_t> ones(graph.symbols.size(), 1);
+  for (const graph::Value& value : graph.values) {
+    const bool parameter = value.role == graph::Role::kParameter;
+    const bool held = value.role == graph::Role::kState || value.role == graph::Role::kConstant;
+    if (value.name.ends_with(graph::kGradientSum)) continue;
+    if (parameter || (held && !parameters_only))
+      bytes += static_cast<std::int64_t>(graph::concrete(value, ones).bytes());
+  }
+  return bytes;
+}
+
+bool has_checkpoints(const TrainConfig& config, const TrainingSize& size) {
+  const CheckpointInterval& every = config.checkpoint_every;
+  if (config.keep_state) return true;  // at the end
+  if (every.seconds > 0) return true;  // it is not known when
+  const double steps =
+      every.steps > 0 ? static_cast<double>(every.steps) : every.epochs * static_cast<double>(size.steps_per_epoch);
+  return steps < static_cast<double>(size.steps);
+}
+
+// A copy of the model, whose weights the evaluating session shares, and what that session plans. Weights that a batch
+// norm is folded into are new.
+std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config, const TrainingData& data,
+                              kernels::Backend backend, int threads) {
+  if (!data.valid) return 0;
+  const data::Description& about = data.valid->describe();
+  const std::int64_t batch = evaluation_batch(about, built.context);
+  const graph::Graph used = graph::to_inference(built.graph);
+  const graph::PlannedMemory planned =
+      graph::inference_memory(used, sizes_of(used, batch, built.context), backend, threads);
+  const auto held = static_cast<std::int64_t>(planned.held);
+  if (backend.can().own_memory) {  // copies of the model stay with the host
+    return held + static_cast<std::int64_t>(planned.arena + planned.fed);
+  }
+  const bool folds = std::ranges::any_of(
+      used.nodes, [](const graph::Node& node) { return node.op == graph::Op::kBatchNormInference; });
+  const std::int64_t runs = static_cast<std::int64_t>(planned.arena + planned.packed) +
+                            about.batch_bytes({.batch = batch, .context = built.context});
+  const std::int64_t kept = tally_bytes(about);
+  const std::int64_t averages = config.optimizer.average ? bytes_of(built.graph, true) : 0;
+  return held + averages + (folds ? held : 0) + runs + kept;
+}
+
+std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {
+  const std::int64_t copy = bytes_of(training, false) + best;
+  if (copy <= kStoreWindow) return copy + copy + kCompressor;
+  return copy + (copy <= 2 * kStoreWindow ? 2 : 3) * kStoreWindow + kCompressors;
+}
+
+// `free`: for a GPU whose free memory is the limit, else 0.
+[[noreturn]] void refuse(const TrainConfig& config, const MemoryForecast& least, std::int64_t allowed,
+                         std::int64_t free) {
+  const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
+  const std::string needs = fmt::format(
+      "{}: the training needs {}{}: weights and optimizer {}, activations {} even with recomputation; ", config.file,
+      text(least.peak), least.device.empty() ? "" : " of the GPU's memory", text(least.weights), text(least.arena));
+  const std::string smaller = fmt::format("a smaller [train] batch, accumulate = {}", 2 * config.accumulate);
+  if (free > 0) {
+    throw Error(ErrorKind::kUsage, fmt::format("{}{} are free", needs, text(free)),
+                "another program may hold memory: nvidia-smi; else " + smaller + ", or --device cpu");
+  }
+  // With a reserve for the program itself, whose need varies.
+  throw Error(ErrorKind::kUsage, fmt::format("{}{} are allowed", needs, text(allowed)),
+              fmt::format("{}, or --memory {}MiB", smaller, ((least.peak + least.peak / 32) >> 20) + 1));
+}
+
+// Refuses a need beyond the machine's memory before any of it is taken; otherwise the kernel would kill the program in
+// the middle.
+void check_machine(const TrainConfig& config, const MemoryForecast& forecast) {
+  const std::int64_t there = machine_memory();
+  if (forecast.peak <= there) return;
+  const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{}: the training needs {}, of which weights and optimizer take {}, and this machine has {}",
+                          config.file, text(forecast.peak), text(forecast.weights), text(there)),
+              fmt::format("use a smaller model, a smaller [train] batch, accumulate = {}, or --memory SIZE, which "
+                          "recomputes parts of the forward pass",
+                          2 * config.accumulate));
+}
+
+// The part of a GPU's free memory that a training may use: all but a share that kernels and libraries take when they
+// first run, and that is lost when the driver rounds sizes up.
+std::int64_t usable(std::int64_t free) {
+  return free - free / 32;
+}
+
+// The largest of the phases.
+std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, std::int64_t model, std::int64_t best,
+                     std::int64_t state) {
+  if (!f.device.empty()) return f.weights + f.arena + f.batches + f.validation;
+  const std::int64_t steps = f.process + f.weights + f.arena + f.batches + best;
+  const std::int64_t start = f.process + f.weights + (size.resumed ? state + best : model);
+  const std::int64_t end = f.process + f.weights + f.arena + f.batches + model;
+  return std::max({start, steps + f.validation, steps + f.checkpoint, end, peak_memory()});
+}
+
+}  // namespace
+
+MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const TrainConfig& config,
+                           const TrainingData& data, const TrainingSize& wanted, kernels::Backend backend) {
+  TrainingSize size = wanted;
+  std::int64_t free_limit = 0;  // of the device, where that is what limits
+  const graph::TrainingGraph& whole = training.training();
+  const std::int64_t model = bytes_of(built.graph, false), state = bytes_of(whole.graph, false);
+  const std::int64_t best = config.selection.keep_best ? model : 0;
+  MemoryForecast out;
+  const bool own_memory = backend.can().own_memory;
+  if (own_memory) out.device = backend.device_word();
+  const data::Description& about = data.train->describe();
+  if (!own_memory) {
+    const data::BatchOptions batches{
+        .batch = config.batch, .context = built.context, .augment = config.reading.augment};
+    const auto order = about.examples(built.context) * static_cast<std::int64_t>(sizeof(std::int64_t));
+    out.batches = about.batch_bytes(batches) + order;
+    if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
+  }
+  out.validation = validation_bytes(built, config, data, backend, training.threads());
+  // First count what is needed in any case, before kernels are prepared in vain.
+  if (!own_memory && size.allowed == 0) {
+    out.weights = out.peak = state;
+    check_machine(config, out);
+  }
+  const std::vector<std::int64_t> sizes = sizes_of(whole.graph, config.batch / config.accumulate, built.context);
+  const graph::PlannedMemory planned = graph::planned_memory(whole.graph, sizes, backend, true);
+  if (own_memory) {
+    out.batches = 2 * static_cast<std::int64_t>(planned.fed);  // the next is sent while one is computed
+    // After planning, because libraries take their memory then.
+    const auto free = std::max<std::int64_t>(1, static_cast<std::int64_t>(backend.device().free_bytes()));
+    if (size.allowed == 0 || size.allowed > usable(free)) {  // never without a limit
+      size.allowed = usable(free);
+      free_limit = free;
+    }
+  }
+  if (!own_memory) out.process = settled_memory() + kProcess;  // after planning: the kernels' memory stays in use
+  const auto take = [&](const graph::PlannedMemory& memory) {
+    out.weights = static_cast<std::int64_t>(memory.held + memory.packed);
+    out.arena = static_cast<std::int64_t>(memory.arena);
+    out.peak = peak_of(out, size, model, best, state);
+  };
+  take(planned);
+  if (size.allowed == 0) check_machine(config, out);
+  if (size.allowed == 0 || out.peak <= size.allowed) return out;
+  const std::int64_t beside = out.peak - out.arena - static_cast<std::int64_t>(planned.packed);
+  graph::Fitted fitted = graph::fit_memory(whole, sizes, backend,
+                                           static_cast<std::size_t>(std::max<std::int64_t>(0, size.allowed - beside)));
+  take(fitted.memory);
+  out.recomputed = static_cast<std::int64_t>(fitted.nodes);
+  if (out.peak > size.allowed) refuse(config, out, size.allowed, free_limit);
+  training.use(std::move(fitted.training));
+  return out;
+}
+
+std::string to_text(const MemoryForecast& forecast) {
+  const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
+  std::string out = fmt::format("{}memory: {} at the peak; weights and optimizer {}, activations {}, {} {}",
+                                forecast.device.empty() ? "" : "GPU ", text(forecast.peak), text(forecast.weights),
+                                text(forecast.arena), forecast.device.empty() ? "program and data" : "data",
+                                text(forecast.process + forecast.batches));
+  if (forecast.recomputed > 0) out += fmt::format("; {} operations are recomputed in backward", forecast.recomputed);
+  return out;
+}
+
+Json to_json(const MemoryForecast& forecast) {
+  Json out = {{"peak", forecast.peak},
+              {"process", forecast.process},
+              {"weights", forecast.weights},
+              {"arena", forecast.arena},
+              {"batches", forecast.batches},
+              {"validation", forecast.validation},
+              {"checkpoint", forecast.checkpoint}};
+  if (!forecast.device.empty()) out["device"] = forecast.device;
+  if (forecast.recomputed > 0) out["recomputed"] = forecast.recomputed;
+  return out;
+}
+
+}  // namespace mlx::train

@@ -1,0 +1,45 @@
+// Forecasts a training's peak memory before its first step: the session plans one arena, and everything else is
+// counted. If that is more than allowed, parts of the forward pass are recomputed in backward
+// (graph/session/recompute.h), which changes no bit of the result. Used by the training loop.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/json_fwd.h"
+#include "train/loop/training_data.h"
+#include "train/loop/training_step.h"
+
+namespace mlx::train {
+
+// In bytes, except `recomputed`.
+struct MemoryForecast {
+  // As in --device: everything is that device's memory, and checkpoints and the program take none of it. Empty: the
+  // host.
+  std::string device;
+  std::int64_t process = 0;     // the program and the data that it has read
+  std::int64_t weights = 0;     // parameters, optimizer state, statistics, and the kernels' packed weights
+  std::int64_t arena = 0;       // activations and workspaces
+  std::int64_t batches = 0;     // inputs and labels, and their order; on a device, those of two micro-batches
+  std::int64_t validation = 0;  // in addition, at the end of an epoch
+  std::int64_t checkpoint = 0;  // in addition, while one is stored
+  std::int64_t peak = 0;
+  std::int64_t recomputed = 0;  // nodes of the forward pass that run twice
+};
+
+// The parts of a training's configuration that its memory depends on.
+struct TrainingSize {
+  std::int64_t steps_per_epoch = 0, steps = 0;
+  bool resumed = false;
+  std::int64_t allowed = 0;  // 0: as much as it needs
+};
+
+// Call before `training` has started. Throws kUsage, saying what is needed and what would help, if even the least
+// possible need is not allowed.
+MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const TrainConfig& config,
+                           const TrainingData& data, const TrainingSize& size, kernels::Backend backend);
+
+std::string to_text(const MemoryForecast& forecast);  // a line for people
+Json to_json(const MemoryForecast& forecast);
+
+}  // namespace mlx::train

@@ -1,0 +1,20 @@
+// What a training reads before its first step: the training examples, the held-out ones, and the preprocessing that the
+// training examples determine.
+#pragma once
+
+#include "data/dataset.h"
+#include "train/config/config.h"
+
+namespace mlx::train {
+
+struct TrainingData {
+  data::DatasetPtr train, valid;  // valid: null if there is none
+  data::Preprocessing preprocessing;
+};
+// Without `valid` (null), the config may hold out a part of `train`.
+TrainingData make_training_data(const TrainConfig& config, data::DatasetPtr train, data::DatasetPtr valid);
+// The same for the splits that the config names.
+TrainingData load_training_data(const store::Store& store, const Digest& dataset, const TrainConfig& config,
+                                Progress& progress);
+
+}  // namespace mlx::train

@@ -1,0 +1,90 @@
+// One step of a training: its micro-batches run through the session. On a GPU it is launched, and waited for only when
+// its metrics are read, so that the next batch can be made and sent meanwhile. Used by the training loop.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "data/batches.h"
+#include "data/dataset.h"
+#include "graph/passes/passes.h"
+#include "graph/session/not_finite.h"
+#include "nn/family.h"
+#include "train/config/config.h"
+
+namespace mlx::train {
+
+struct StepOutcome {
+  double loss = 0;  // mean over the micro-batches
+  std::int64_t correct = 0, counted = 0;
+  double gradient_norm = 0;  // before clipping; 0 if gradients are not clipped
+  double loss_scale = 0;     // for the next step; 0 if losses are not scaled
+  bool state_finite = true;  // weights, and everything else that outlives the step, afterwards
+};
+
+// For a training with loss scaling: the initial state graph::kLossScale.
+graph::Tensor first_loss_scale();
+
+class TrainingStep {
+ public:
+  // All of them must outlive it.
+  TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data,
+               kernels::Backend backend, Pool& pool);
+
+  // Sets weights, and what else outlives a step, to `tensors`. Averages that it lacks start as the weights.
+  void start(graph::Tensors tensors);
+  // Launches step `step`, counted from 0; finish() returns its outcome. If the loss is not finite, a CPU ends the step
+  // there, with the parameters unchanged. A GPU, where nothing checks the loss in between, finishes the step and spoils
+  // them; then only start() may follow. `batch` is not read after launch() returns.
+  void launch(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  StepOutcome finish();
+  // Both, with this batch and not a staged one.
+  StepOutcome run(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  // True if a step continues after launch(), so that staging the next one early pays: on a GPU.
+  bool runs_ahead() const { return session_->runs_ahead(); }
+  // Sets the batch of the next launch(), which must stay valid until then. A GPU receives it while it computes the step
+  // before. run() and start() drop it.
+  void stage(const data::BatchView& batch, std::int64_t step, double learning_rate);
+
+  // Runs the same step again from the parameters before it, up to the first non-finite value; nullopt if everything is
+  // finite. Stops in the middle of the step: only start() may follow.
+  std::optional<graph::NotFinite> explain(const data::BatchView& batch, std::int64_t step, double learning_rate);
+
+  // True if predictions are right or wrong, which they are not for numbers.
+  bool counts() const { return training_.correct != graph::kNone; }
+  // True if the loss is scaled. A step whose gradients are not finite then changes only the scale.
+  bool scales() const { return training_.loss_scale != graph::kNone; }
+  // Whether its batches are raw (data/batches.h): of images, if the backend augments them.
+  bool takes_raw() const { return raw_; }
+  const graph::Graph& graph() const { return training_.graph; }
+  const graph::TrainingGraph& training() const { return training_; }
+  // Replaces the graph by another form of it, with at least the same values. Call before start().
+  void use(graph::TrainingGraph training) { training_ = std::move(training); }
+  int threads() const { return pool_.threads(); }
+  graph::Session& session() { return *session_; }
+  graph::Tensors state() const;  // everything that outlives a step: what a checkpoint holds
+  graph::Tensors model() const;  // of the forward graph; averages replace weights if they are kept
+
+ private:
+  // The feeds of micro-batch `part`; they point to the members below.
+  std::vector<graph::Feed> feeds(const data::BatchView& batch, std::int64_t part, std::int64_t step,
+                                 double learning_rate);
+  graph::RunOptions options(std::int64_t part, std::int64_t step) const;
+
+  const nn::Built& built_;
+  const TrainConfig& config_;
+  kernels::Backend backend_;
+  Pool& pool_;
+  bool raw_;
+  graph::TrainingGraph training_;
+  std::unique_ptr<graph::Session> session_;
+  std::vector<graph::ValueId> collected_;  // of one micro-batch, in the order of StepOutcome
+  std::int64_t staged_step_ = 0;
+  float rate_ = 0;
+  std::array<float, 2> accumulation_{}, average_{};
+};
+
+}  // namespace mlx::train
