@@ -100,7 +100,7 @@ void warn_of_nan(const nn::Model& model, Context& context) {
   std::size_t tensors = 0;
   std::string first;
   for (const auto& [name, weight] : model.weights->all()) {
-    if (graph::all_finite(weight.data(), weight.shape().dtype)) continue;
+    if (graph::all_finite(weight->data(), weight->shape().dtype)) continue;
     if (tensors++ == 0) first = name;
   }
   if (tensors > 0)
