@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -129,6 +130,10 @@ int run_eval(const EvalOptions& options, Context& context) {
   const std::vector<Condition> requirements = parse_requirements(options.require);
   const train::EvaluateOutcome outcome = evaluate_asked(options, context);
   const train::Evaluation& e = outcome.evaluation;
+  if (std::isnan(e.loss)) {
+    context.progress().warn(fmt::format(
+        "the loss over {} {} is NaN: the weights hold NaN, or the numbers grew too large", e.count, e.unit));
+  }
   const std::vector<Verdict> verdicts = judge(requirements, train::to_json(e));
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.eval/1"},

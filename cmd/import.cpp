@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "cmd/describe.h"
+#include "graph/session/not_finite.h"
 #include "infer/signature.h"
 #include "nn/imported.h"
 #include "nn/model.h"
@@ -94,6 +95,19 @@ struct ModelOptions {
   std::string folder, name;
 };
 
+// NaN in weights can hide: the maximum of NaN and 0 is 0 to some kernels.
+void warn_of_nan(const nn::Model& model, Context& context) {
+  std::size_t tensors = 0;
+  std::string first;
+  for (const auto& [name, weight] : model.weights->all()) {
+    if (graph::all_finite(weight->data(), weight->shape().dtype)) continue;
+    if (tensors++ == 0) first = name;
+  }
+  if (tensors > 0)
+    context.progress().warn(fmt::format("{} of {} tensors hold NaN or infinity, first '{}'", tensors,
+                                        model.weights->size(), printable(first)));
+}
+
 // The folder's model, as it is stored.
 nn::Model read_outside(const std::string& folder, Context& context) {
   nn::Model model = nn::load_model_folder(join_path(context.folder(), folder)).model;
@@ -103,6 +117,7 @@ nn::Model read_outside(const std::string& folder, Context& context) {
   } catch (const Error& error) {
     throw Error(error.kind, fmt::format("{}: {}", printable(folder), error.message), error.hint);
   }
+  warn_of_nan(model, context);
   return model;
 }
 

@@ -77,6 +77,7 @@ int predict_images(const PredictOptions& options, const PredictInputs& inputs, C
     for (std::int64_t i = 0; i < answers.count; ++i) {
       const std::span<const double> probabilities(answers.values.data() + static_cast<std::size_t>(i) * classes,
                                                   classes);
+      predictions.look_at(probabilities);
       predictions.add(source.name_of(i), rank_classes(probabilities, options.top));
     }
   }

@@ -113,6 +113,7 @@ int predict_rows(const PredictOptions& options, const PredictInputs& inputs, Con
     for (std::int64_t i = 0; i < said.count; ++i) {
       const std::string name = fmt::format("{}[{}]", table.name, i);
       const double* const row = said.values.data() + i * outputs;
+      predictions.look_at({row, static_cast<std::size_t>(outputs)});
       if (schema.kind == data::TargetKind::kClass)
         predictions.add(name, rank_classes({row, static_cast<std::size_t>(outputs)}, options.top));
       else if (schema.kind == data::TargetKind::kLabels)

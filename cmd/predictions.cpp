@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "base/error.h"
@@ -60,7 +61,16 @@ void Predictions::add(const std::string& name, const std::string& text, const Js
   if (context_.wants_json()) predictions_.push_back(std::move(prediction));
 }
 
+void Predictions::look_at(std::span<const double> answer) {
+  ++answers_;
+  nan_ += std::ranges::any_of(answer, [](double value) { return std::isnan(value); });
+}
+
 void Predictions::finish() {
+  if (nan_ > 0) {
+    context_.progress().warn(
+        fmt::format("{} of {} answers are NaN: the weights hold NaN, or the numbers grew too large", nan_, answers_));
+  }
   file_.finish();
   if (!context_.wants_json()) return;
   Json document = {{"schema", "mlx.predict/1"},

@@ -53,6 +53,9 @@ void generate(Context& context, const std::string& root) {
         context, join_path(man, "mlx-" + command.name + ".1"),
         man_page(command, prose_of(man, command.name) + (command.name == "config" ? settings_prose() : "")));
   }
+  write_where_changed(context, join_path(man, "mlx-format-graph.5"),
+                      format_page("format-graph", "operations of a model's graph, and their attributes",
+                                  prose_of(man, "format-graph") + graph_prose()));
   write_where_changed(context, join_path(man, "mlx.1"), man_overview(prose_of(man, "mlx")));
   write_where_changed(context, join_path(completions, "mlx.bash"), bash_completion());
   write_where_changed(context, join_path(completions, "_mlx"), zsh_completion());

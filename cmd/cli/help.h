@@ -23,7 +23,9 @@ const std::vector<std::pair<std::string, std::string>>& guides();
 // `prose` is the text of man/prose/NAME.md, "" where there is none: "# SECTION", paragraphs, "- item", four spaces for
 // code, `literal`.
 std::string man_page(const Command& command, const std::string& prose);  // mlx-NAME(1)
-std::string man_overview(const std::string& prose);                      // mlx(1)
+std::string graph_prose();  // what mlx-format-graph(5) says of the operations and attributes
+std::string format_page(const std::string& name, const std::string& summary, const std::string& prose);  // mlx-NAME(5)
+std::string man_overview(const std::string& prose);                                                      // mlx(1)
 
 std::string bash_completion();
 std::string zsh_completion();

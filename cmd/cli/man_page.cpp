@@ -77,11 +77,11 @@ std::string prose_to_roff(const std::string& prose) {
   return code ? out + ".EE\n.RE\n" : out;
 }
 
-std::string heading(const std::string& name) {
+std::string heading(const std::string& name, int section = 1) {
   return fmt::format(
       ".\\\" Made by `mlx help --generate` from the options' declarations and man/prose/{}.md. Do not edit.\n"
-      ".TH {} 1 \"\" \"mlx {}\" \"mlx\"\n",
-      name.starts_with("mlx-") ? name.substr(4) : name, roff(name), MLX_VERSION);
+      ".TH {} {} \"\" \"mlx {}\" \"mlx\"\n",
+      name.starts_with("mlx-") ? name.substr(4) : name, roff(name), section, MLX_VERSION);
 }
 
 std::string option_entry(const Option& option) {
@@ -145,6 +145,11 @@ std::string man_page(const Command& command, const std::string& prose) {
   }
   text += kExitStatus;
   return text + ".SH SEE ALSO\n.BR mlx (1)\n";
+}
+
+std::string format_page(const std::string& name, const std::string& summary, const std::string& prose) {
+  return heading("mlx-" + name, 5) + fmt::format(".SH NAME\nmlx\\-{} \\- {}\n", roff(name), inline_roff(summary)) +
+         prose_to_roff(prose) + ".SH SEE ALSO\n.BR mlx\\-format\\-model (5),\n.BR mlx\\-import (1)\n";
 }
 
 std::string man_overview(const std::string& prose) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <unordered_set>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -160,12 +162,39 @@ const Json& member(const Json& object, std::string_view key, std::string_view wh
   fail(ErrorKind::kCorrupt, "{}: '{}': expected {}, got {}", what, key, expected, got.type_name());
 }
 
+// Builds the document, and refuses a key that occurs twice in one object: readers differ in which of the two they take.
+class UniqueKeys : public nlohmann::detail::json_sax_dom_parser<Json> {
+  using Base = nlohmann::detail::json_sax_dom_parser<Json>;
+
+ public:
+  UniqueKeys(Json& to, std::string_view what) : Base(to), what_(what) {}
+  bool start_object(std::size_t size) {
+    keys_.emplace_back();
+    return Base::start_object(size);
+  }
+  bool key(std::string& text) {
+    if (!keys_.back().insert(text).second) fail(ErrorKind::kCorrupt, "{}: the key '{}' occurs twice", what_, text);
+    return Base::key(text);
+  }
+  bool end_object() {
+    keys_.pop_back();
+    return Base::end_object();
+  }
+
+ private:
+  std::string_view what_;
+  std::vector<std::unordered_set<std::string>> keys_;  // of the objects that are open
+};
+
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view what) {
   check_depth(text, what);
   try {
-    return Json::parse(text);
+    Json document;
+    UniqueKeys handler(document, what);
+    Json::sax_parse(text, &handler);
+    return document;
   } catch (const Json::parse_error& error) {
     fail_at(text, error.byte > 0 ? error.byte - 1 : 0, what, reason_in(error.what()));
   } catch (const Json::exception& error) {  // a number beyond the range of double

@@ -13,7 +13,8 @@
 
 namespace mlx {
 
-// Throws kCorrupt: "WHAT: line 3, column 7: …". Depth is limited to 128.
+// Throws kCorrupt: "WHAT: line 3, column 7: …". Depth is limited to 128; a key that occurs
+// twice in an object is refused.
 Json parse_json(std::string_view text, std::string_view what);
 // UTF-8 without white space, keys sorted by bytes, numbers in their shortest form that reads back the same; invalid
 // UTF-8 is kCorrupt. Digests are made over this form.

@@ -74,7 +74,7 @@ class Dataset {
 // A config's [data] options besides the splits, and the decisions of an earlier training.
 struct Reading {
   RowOptions rows;
-  std::string tokenizer = "bytes";
+  std::string tokenizer;  // "bytes" or "chars"; "" if not given, which means bytes
   Augment augment;
   std::string loss;                             // determines the kind of target; "" for the default
   std::shared_ptr<const Preprocessing> base;    // of the model that a training starts from

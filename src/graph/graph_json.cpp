@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kMaxAttr = std::int64_t{1} << 40;
 constexpr std::size_t kMaxNames = 1 << 20;
+constexpr const char* kSeePage = "`mlx help format-graph` lists the operations and their attributes";
 constexpr std::size_t kMaxNodes = 1 << 15;  // passes look through all nodes for some
 
 const char* const kRoles[] = {"activation", "input", "parameter", "state", "constant"};
@@ -202,7 +203,7 @@ Attrs attrs_from_json(const Json& json, const std::string& what) {
       const std::string& key = item.key();
       bool is_known = false;
       each_attr(attrs, [&](const char* other, auto&) { is_known = is_known || key == other; });
-      if (!is_known) fail(ErrorKind::kCorrupt, "{}: unknown attribute '{}'", what, key);
+      if (!is_known) throw Error(ErrorKind::kCorrupt, fmt::format("{}: unknown attribute '{}'", what, key), kSeePage);
     }
     fail(ErrorKind::kCorrupt, "{}: an attribute occurs twice", what);
   }
@@ -295,7 +296,7 @@ Node node_from_json(const Json& json, const Names& names, std::string_view what)
   node.op = op_named(op);
   if (node.op == Op::kCount) {
     throw Error(ErrorKind::kCorrupt, fmt::format("{}: unknown operation '{}'", where, op),
-                "a newer mlx may have written it");
+                "a newer mlx may have written it; `mlx help format-graph` lists the operations of this one");
   }
   node.inputs = values_named(json, "inputs", names, where);
   node.outputs = values_named(json, "outputs", names, where);
@@ -357,9 +358,32 @@ Graph graph_from_json(const Json& json, std::string_view what) {
   try {
     validate(graph);
   } catch (const Error& error) {
-    fail(ErrorKind::kCorrupt, "{}: {}", what, error.message);
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}: {}", what, error.message), kSeePage);
   }
   return graph;
+}
+
+std::vector<AttributeText> attribute_texts() {
+  std::vector<AttributeText> texts;
+  const Attrs defaults;
+  Json written = Json::object();
+  each_attr(defaults, [&](const char* key, const auto& value) {
+    using Member = std::remove_cvref_t<decltype(value)>;
+    Writer{written}.put(key, value);
+    AttributeText& text = texts.emplace_back(AttributeText{key, written[key].dump(), {}});
+    if constexpr (std::is_enum_v<Member> && !std::is_same_v<Member, DType>)
+      text.words.assign(std::begin(words_of(value)), std::end(words_of(value)));
+  });
+  return texts;
+}
+
+std::string unread_attribute(const Node& node) {
+  const std::string read = fmt::format(" {} ", op_def(node.op).text.attributes);
+  const Json given = attrs_to_json(node.attrs);
+  for (const auto& item : given.items()) {
+    if (!(read.find(fmt::format(" {} ", item.key())) != std::string::npos)) return item.key();
+  }
+  return "";
 }
 
 }  // namespace mlx::graph

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "graph/graph.h"
@@ -34,8 +35,18 @@ struct StartValue {
   double fan_in = 0, fan_out = 0;
 };
 
+// What mlx-format-graph(5) says of an operation.
+struct OpText {
+  // The inputs and outputs, "x real[N,C], (b[C]) -> y real[N,C]": optional ones in parentheses, a dtype where it is not
+  // f32, a shape where it matters. The page explains the words and letters.
+  const char* tensors = "";
+  const char* attributes = "";  // the keys in model.json of the attributes that it reads, with spaces between them
+  const char* purpose = "";     // what it computes, with the source of what has one
+};
+
 struct OpDef {
   Op op{};
+  OpText text;
   // From kernels/op_list.h: inputs from required_inputs on may be absent; a view has no kernel.
   int required_inputs = 0, max_inputs = 0;
   bool view = false;
@@ -70,6 +81,15 @@ struct OpDef {
   // The initial value of a parameter with this shape that is the node's input. Null: zeros.
   StartValue (*start)(const Node& node, std::size_t input, const kernels::Shape& shape) = nullptr;
 };
+
+// An attribute in model.json: its key, its default as JSON, and the words that it may be, if it is one.
+struct AttributeText {
+  std::string key, fallback;
+  std::vector<std::string> words;
+};
+std::vector<AttributeText> attribute_texts();
+// The first attribute of `node` that is not the default though the operation does not read it; "" if there is none.
+std::string unread_attribute(const Node& node);
 
 constexpr unsigned bit_of(Activation activation) {
   return 1u << static_cast<unsigned>(activation);

@@ -26,27 +26,27 @@ void check_size(const Value& value) {
 
 void check_values(const Graph& graph) {
   if (graph.values.size() > kMaxValues || graph.nodes.size() > kMaxValues) {
-    fail(ErrorKind::kCorrupt, "graph: {} values and {} nodes are too many", graph.values.size(), graph.nodes.size());
+    fail(ErrorKind::kCorrupt, "{} values and {} nodes are too many", graph.values.size(), graph.nodes.size());
   }
   std::unordered_set<std::string_view> names;
   for (const std::string& symbol : graph.symbols) {
     if (symbol.empty() || !names.insert(symbol).second) {
-      fail(ErrorKind::kCorrupt, "graph: the symbol '{}' is empty or occurs twice", symbol);
+      fail(ErrorKind::kCorrupt, "the symbol '{}' is empty or occurs twice", symbol);
     }
   }
   names.clear();
   for (const Value& value : graph.values) {
     if (value.name.empty() || !names.insert(value.name).second) {
-      fail(ErrorKind::kCorrupt, "graph: the value name '{}' is empty or occurs twice", value.name);
+      fail(ErrorKind::kCorrupt, "the value name '{}' is empty or occurs twice", value.name);
     }
     if (value.dims.size() > kernels::kMaxRank) {
-      fail(ErrorKind::kCorrupt, "graph: '{}' has {} dimensions", value.name, value.dims.size());
+      fail(ErrorKind::kCorrupt, "'{}' has {} dimensions", value.name, value.dims.size());
     }
     for (const Dim& dim : value.dims) {
       if (dim.last_symbol() >= static_cast<int>(graph.symbols.size()))
-        fail(ErrorKind::kCorrupt, "graph: '{}' has a size with the unknown symbol {}", value.name, dim.last_symbol());
+        fail(ErrorKind::kCorrupt, "'{}' has a size with the unknown symbol {}", value.name, dim.last_symbol());
       if (value.role != Role::kActivation && dim.symbolic() && dim.symbol() < 0)
-        fail(ErrorKind::kCorrupt, "graph: '{}' must have sizes that are numbers or symbols", value.name);
+        fail(ErrorKind::kCorrupt, "'{}' must have sizes that are numbers or symbols", value.name);
     }
     check_size(value);
   }
@@ -87,7 +87,7 @@ void check_outputs(Graph& scratch, const Graph& graph, const Node& node, std::ve
 
 void check_node(Graph& scratch, const Graph& graph, const Node& node, std::vector<char>& written) {
   if (static_cast<std::size_t>(node.op) >= static_cast<std::size_t>(Op::kCount)) {
-    fail(ErrorKind::kCorrupt, "graph: '{}' has the unknown operation {}", node.name, static_cast<int>(node.op));
+    fail(ErrorKind::kCorrupt, "'{}' has the unknown operation {}", node.name, static_cast<int>(node.op));
   }
   try {
     for (const ValueId id : node.inputs) {
@@ -100,7 +100,7 @@ void check_node(Graph& scratch, const Graph& graph, const Node& node, std::vecto
     }
     check_outputs(scratch, graph, node, written);
   } catch (const Error& error) {
-    fail(ErrorKind::kCorrupt, "graph: node '{}': {}", node.name, error.message);
+    fail(ErrorKind::kCorrupt, "node '{}': {}", node.name, error.message);
   }
 }
 
@@ -121,19 +121,19 @@ void validate(const Graph& graph) {
   std::vector<char> listed(graph.values.size(), 0);
   for (const ValueId id : graph.inputs) {
     if (!exists(graph, id) || graph.value(id).role != Role::kInput || listed[static_cast<std::size_t>(id)]++ != 0) {
-      fail(ErrorKind::kCorrupt, "graph: input {} is not an input value or is listed twice", id);
+      fail(ErrorKind::kCorrupt, "input {} is not an input value or is listed twice", id);
     }
   }
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     if (graph.values[i].role == Role::kInput && listed[i] == 0) {
-      fail(ErrorKind::kCorrupt, "graph: '{}' is an input that is not listed", graph.values[i].name);
+      fail(ErrorKind::kCorrupt, "'{}' is an input that is not listed", graph.values[i].name);
     }
   }
   for (const ValueId id : graph.outputs) {
-    if (!exists(graph, id)) fail(ErrorKind::kCorrupt, "graph: output {} does not exist", id);
+    if (!exists(graph, id)) fail(ErrorKind::kCorrupt, "output {} does not exist", id);
     const Value& value = graph.value(id);
     if (value.role == Role::kActivation && written[static_cast<std::size_t>(id)] == 0) {
-      fail(ErrorKind::kCorrupt, "graph: no node writes the output '{}'", value.name);
+      fail(ErrorKind::kCorrupt, "no node writes the output '{}'", value.name);
     }
   }
 }

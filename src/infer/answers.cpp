@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "data/images/normalize.h"
@@ -20,7 +21,7 @@ std::vector<double> softmax(std::span<const float> logits) {
 }
 
 void append_answers(const Model& model, const Logits& logits, Answers& to) {
-  const std::size_t width = static_cast<std::size_t>(logits.width);
+  const std::size_t width = static_cast<std::size_t>(logits.width), from = to.values.size();
   for (std::int64_t row = 0; row < logits.rows; ++row) {
     const std::span<const float> outputs(logits.values + row * logits.width, width);
     switch (model.signature().gives) {
@@ -42,6 +43,8 @@ void append_answers(const Model& model, const Logits& logits, Answers& to) {
         CHECK(false);
     }
   }
+  for (std::size_t i = from; i < to.values.size(); ++i)  // the sign of a NaN is an accident
+    if (std::isnan(to.values[i])) to.values[i] = std::numeric_limits<double>::quiet_NaN();
   to.count += logits.rows;
 }
 

@@ -2,10 +2,14 @@
 #include "nn/imported.h"
 
 #include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "graph/op_def.h"
 #include "graph/passes/passes.h"
 
 namespace mlx::nn {
@@ -88,13 +92,62 @@ InputSpec input_of(const Model& model) {
               "the one input is \"images\" or \"features\", with its preprocessing, or \"ids\", with a tokenizer.json");
 }
 
+constexpr const char* kSeePage = "`mlx help format-graph` lists the operations and their attributes";
+
+// What a reader of stored models lets pass, but hides a mistake in a graph from outside.
+void check_nodes(const Graph& graph) {
+  std::unordered_set<std::string_view> names;
+  for (const graph::Node& node : graph.nodes) {
+    if (!names.insert(node.name).second)
+      throw Error(ErrorKind::kUsage, fmt::format("two nodes have the name '{}'", node.name),
+                  "names of nodes are unique");
+    if (const std::string key = graph::unread_attribute(node); !key.empty()) {
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("node '{}': {} has no attribute '{}'", node.name, kernels::name_of(node.op), key),
+                  kSeePage);
+    }
+  }
+}
+
+template <typename Index>
+void check_indices(const graph::Node& node, const std::string& name, ByteView bytes, std::int64_t least,
+                   std::int64_t end) {
+  for (std::size_t at = 0; at + sizeof(Index) <= bytes.size(); at += sizeof(Index)) {
+    Index value = 0;
+    std::memcpy(&value, bytes.data() + at, sizeof value);
+    if (value >= least && value < end) continue;
+    throw Error(ErrorKind::kUsage,
+                fmt::format("node '{}': index {} in '{}' is outside {} to {}", node.name, value, name, least, end - 1),
+                "indices that the graph itself holds must be in range; others read zeros");
+  }
+}
+
+// Indices that come with the graph are in range. The kernels check all others: one outside reads zeros.
+void check_constant_indices(const Model& model) {
+  for (const graph::Node& node : model.graph.nodes) {
+    const bool gathers = node.op == kernels::Op::kGather;
+    if (!gathers && node.op != kernels::Op::kEmbedding) continue;
+    const graph::Value& indices = model.graph.value(node.inputs[gathers ? 1 : 0]);
+    const graph::Value& source = model.graph.value(node.inputs[gathers ? 0 : 1]);
+    const Dim count = source.dims[gathers ? static_cast<std::size_t>(node.attrs.axis) : 0];
+    if (!graph::outlives_step(indices.role) || count.symbolic()) continue;
+    const auto held = model.weights->find(indices.name);
+    if (!held) continue;
+    const std::int64_t least = gathers ? -count.size : 0;
+    if (indices.dtype == DType::kI64)
+      check_indices<std::int64_t>(node, indices.name, held->data(), least, count.size);
+    else
+      check_indices<std::int32_t>(node, indices.name, held->data(), least, count.size);
+  }
+}
+
 }  // namespace
 
 Built built_from(graph::Graph graph, const InputSpec& input, std::int64_t context) {
   try {
     graph::validate(graph);
   } catch (const Error& error) {
-    fail(ErrorKind::kUsage, "{}", error.message);
+    fail(ErrorKind::kUsage, "the graph is not valid: {}", error.message);
   }
   check_fits(graph, input);
   Json config{{"family", kImported}};
@@ -116,6 +169,8 @@ Model imported(Model model) {
     if (context < 1 || context > kLongestContext)
       fail(ErrorKind::kUsage, "the model's config: 'context': expected 1 to {}, got {}", kLongestContext, context);
   }
+  check_nodes(model.graph);
+  check_constant_indices(model);
   (void)graph::to_inference(model.graph);  // refuses what changes weights
   graph::WithWeights raised = graph::raise(model.graph, *model.weights);
   Built built = built_from(std::move(raised.graph), input, context);

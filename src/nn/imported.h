@@ -16,7 +16,8 @@ inline constexpr std::int64_t kLongestContext = std::int64_t{1} << 20;
 Built built_from(graph::Graph graph, const InputSpec& input, std::int64_t context = 0);
 
 // Makes a model of this family from an outside model, with core operations where possible (graph::raise). Throws kUsage
-// if its inputs and outputs are not those of images, rows or text, or if it is not in f32.
+// if its inputs and outputs are not those of images, rows or text, if it is not in f32, if two nodes have one name, if
+// a node has an attribute that its operation does not read, or if a constant index of a gather is out of range.
 Model imported(Model model);
 
 }  // namespace mlx::nn

@@ -4,6 +4,7 @@
 #include "nn/model.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -68,11 +69,23 @@ Files files_of(const store::Store& store, const Digest& manifest) {
   return {read, place};
 }
 
+// A link may name another file of the folder. One that leads out of it would bring a file that nobody meant into a
+// version, and from there to remotes.
+void check_inside(const std::string& folder, const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error),
+                              root = std::filesystem::canonical(folder, error);
+  if (error || real.parent_path() == root || real.string().starts_with(root.string() + "/")) return;
+  throw Error(ErrorKind::kRefused, fmt::format("{}: a symbolic link that leaves the folder", path),
+              "copy the file instead: cp -L");
+}
+
 Files files_of(const std::string& folder) {
   const auto place = [folder](const char* name) { return join_path(folder, name); };
-  const auto read = [place](const char* name, std::uint64_t most) -> std::optional<Content> {
+  const auto read = [folder, place](const char* name, std::uint64_t most) -> std::optional<Content> {
     const std::string path = place(name);
     if (!path_exists(path)) return std::nullopt;
+    check_inside(folder, path);
     if (name == std::string_view(kWeightsFile)) {
       const auto mapped = std::make_shared<const MappedFile>(path);
       return Content{mapped->bytes(), mapped};

@@ -39,7 +39,8 @@ store::ManifestSummary store_model(store::Store& store, const Model& model, cons
 Model load_model(const store::Store& store, const Digest& manifest);  // throws kCorrupt, naming file and fault
 // The same for a folder that holds a model's files, as `mlx checkout --to` writes them, and the digest that a version
 // with these files has. The weights are mapped: the file must not be changed in place while the model is in use
-// (renaming a new one over it is fine). Throws kNotFound if there is no model.json.
+// (renaming a new one over it is fine). Throws kNotFound if there is no model.json,
+// kRefused if one of the files is a symbolic link that leads out of the folder.
 struct FolderModel {
   Model model;
   Digest digest;

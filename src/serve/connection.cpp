@@ -191,7 +191,7 @@ std::optional<Reply> Connection::refusal() const {
   if (request.count(http::field::content_encoding) != 0)
     return error_reply(415, "a Content-Encoding is not supported; send plain JSON", "Accept-Encoding: identity\r\n");
   if (request.count(http::field::content_type) != 0 && !is_json(request[http::field::content_type]))
-    return error_reply(415, "expected Content-Type: application/json");
+    return error_reply(415, "expected Content-Type: application/json (curl: -H 'Content-Type: application/json')");
   return std::nullopt;
 }
 

@@ -98,6 +98,8 @@ std::vector<std::string> read_row_objects(JsonReader& in) {
   for (in.begin_array(); in.next_element();) {
     if (!in.at_object()) in.fail_here(fmt::format("rows[{}]: expected an object", rows.size()));
     rows.emplace_back(in.raw());
+    JsonReader row(rows.back());
+    row.object([&](const std::string&) { row.skip(); });  // refuses a key that comes twice
     std::ranges::replace(rows.back(), '\n', ' ');
   }
   if (rows.empty()) in.fail_here("'rows' is empty");

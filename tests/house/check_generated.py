@@ -15,7 +15,7 @@ problems = []
 with tempfile.TemporaryDirectory() as fresh:
     shutil.copytree(os.path.join(source, "man", "prose"), os.path.join(fresh, "man", "prose"))
     subprocess.run([binary, "help", "--generate", fresh, "-q"], check=True)
-    made = [os.path.join("man", name) for name in os.listdir(os.path.join(fresh, "man")) if name.endswith(".1")]
+    made = [os.path.join("man", name) for name in os.listdir(os.path.join(fresh, "man")) if name.endswith((".1", ".5"))]
     made += [os.path.join("completions", name) for name in os.listdir(os.path.join(fresh, "completions"))]
     for name in sorted(made):
         if not os.path.exists(os.path.join(source, name)):

@@ -150,15 +150,15 @@ class TextDataset final : public Dataset {
 };
 
 void read_text_keys(TomlReader& data, Reading& reading) {
-  reading.tokenizer = data.one_of("tokenizer", {"bytes", "chars"}, "bytes");
+  reading.tokenizer = data.one_of("tokenizer", {"bytes", "chars"}, "");
 }
 
 void write_text_keys(const Reading& reading, Json& data) {
-  if (reading.tokenizer != "bytes") data["tokenizer"] = reading.tokenizer;
+  if (reading.tokenizer == "chars") data["tokenizer"] = reading.tokenizer;
 }
 
 const char* text_key_set(const Reading& reading) {
-  return reading.tokenizer == "bytes" ? nullptr : "tokenizer";
+  return reading.tokenizer.empty() ? nullptr : "tokenizer";
 }
 
 constexpr std::string_view kTextEndings[] = {".txt"};
@@ -207,7 +207,7 @@ Text read_stored_text(const StoredSplit& split, const Reading& reading, Progress
 
 Description describe_stored_text(const StoredSplit& split, const Reading& reading) {
   std::shared_ptr<const Tokenizer> tokenizer = known_tokenizer(reading);
-  if (!tokenizer && reading.tokenizer == "bytes") tokenizer = std::make_shared<Tokenizer>(Tokenizer::bytes());
+  if (!tokenizer && reading.tokenizer != "chars") tokenizer = std::make_shared<Tokenizer>(Tokenizer::bytes());
   if (tokenizer) return description_of_text(tokenizer, 0);
   NoProgress silent(split.store->interruption());
   const Text text = read_stored_text(split, reading, silent);

@@ -75,11 +75,17 @@ StartValue start_of_operand(const Node& node, std::size_t, const kernels::Shape&
 std::vector<OpDef> arithmetic_ops() {
   return {
       {.op = Op::kArithmetic,
+       .text = {"a, b -> y", "arithmetic",
+                "y = a OP b by the broadcasting rules of NumPy. The maximum and minimum of NaN and a number are "
+                "NaN."},
        .infer = infer_arithmetic,
        .backward = backward_arithmetic,
        .cost = per_output<1>,
        .start = start_of_operand},
       {.op = Op::kArithmeticBackward,
+       .text = {"a, b, dy -> (da), (db)", "arithmetic",
+                "Gradients of arithmetic, in the shape of y. If a equals b, the gradient of a maximum or minimum "
+                "goes to a."},
        .optional_outputs = 0b11,
        .infer = infer_arithmetic_backward,
        .cost = per_input<4>},

@@ -96,15 +96,29 @@ GroupedHeads grouped_heads(const Rule& rule, const Attrs& attrs) {
 std::vector<OpDef> attention_ops() {
   return {
       {.op = Op::kAttention,
+       .text = {"qkv real[B,T,(H+2G)d] -> y real[B,T,Hd], lse[B,H,T]", "heads kv_heads output",
+                "Causal self-attention with grouped queries (Ainslie et al. 2023): H = heads of queries, then G = "
+                "kv_heads of keys and of values (0: as many as heads), each d wide. lse is the log-sum-exp of the "
+                "scores."},
        .half_with_result = 1u << 0,
        .infer = infer_attention,
        .backward = backward_attention,
        .cost = cost_attention},
       {.op = Op::kAttentionBackward,
+       .text = {"qkv real[B,T,(H+2G)d], y real[B,T,Hd], lse[B,H,T], dy real[B,T,Hd] -> dqkv real[B,T,(H+2G)d]",
+                "heads kv_heads output", "Gradient of attention."},
        .half_with_result = (1u << 0) | (1u << 1) | (1u << 3),
        .infer = infer_attention_backward,
        .cost = cost_attention_backward},
-      {.op = Op::kAttentionCached, .infer = infer_attention_cached, .cost = cost_attention_cached},
+      {.op = Op::kAttentionCached,
+       .text = {"qkv[B,T,(H+2G)d], k_cache[B,P,Gd], v_cache[B,P,Gd], positions s32[B] -> y[B,T,Hd], "
+                "k_cache[B,P,Gd], v_cache[B,P,Gd]",
+                "heads kv_heads",
+                "Attention of T new positions with a cache of keys and values, which are states and written in "
+                "place; positions says how many each sequence holds. A sequence that would outgrow P writes "
+                "nothing and its y is 0."},
+       .infer = infer_attention_cached,
+       .cost = cost_attention_cached},
   };
 }
 

@@ -37,7 +37,16 @@ std::vector<ValueId> infer_augment(Graph& graph, const Attrs& attrs, const std::
 }  // namespace
 
 std::vector<OpDef> augment_ops() {
-  return {{.op = Op::kAugment, .stores_half = true, .random = true, .infer = infer_augment, .cost = per_output<1>}};
+  return {{.op = Op::kAugment,
+           .text = {"pixels u8[N,H,W,C], changes s32[N,6], table f32[C,256], (partner u8[N,H,W,C]), (partner_changes "
+                    "s32[N,6]), (share[1]) -> y real[N,H,W,C]",
+                    "output",
+                    "Images from bytes by a table for each channel, with random changes that were drawn for each; "
+                    "with partners, y = share y + (1 - share) y_partner (mixup, Zhang et al. 2018)."},
+           .stores_half = true,
+           .random = true,
+           .infer = infer_augment,
+           .cost = per_output<1>}};
 }
 
 }  // namespace mlx::graph

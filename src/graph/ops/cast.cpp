@@ -17,7 +17,10 @@ std::vector<ValueId> infer_cast(Graph& graph, const Attrs& attrs, const std::vec
 }  // namespace
 
 std::vector<OpDef> cast_ops() {
-  return {{.op = Op::kCast, .infer = infer_cast, .cost = per_output<1>}};
+  return {{.op = Op::kCast,
+           .text = {"x real -> y real", "output", "Conversion from f32 to bf16 or f16, rounded to nearest, or back."},
+           .infer = infer_cast,
+           .cost = per_output<1>}};
 }
 
 }  // namespace mlx::graph

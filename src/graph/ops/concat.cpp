@@ -51,8 +51,17 @@ Ids backward_concat(Graph& graph, const Node& node, const Ids& gradients) {
 
 std::vector<OpDef> concat_ops() {
   return {
-      {.op = Op::kConcat, .infer = infer_concat, .backward = backward_concat, .cost = per_output<0>},
-      {.op = Op::kConcatBackward, .optional_outputs = 0x7f, .infer = infer_concat_backward},
+      {.op = Op::kConcat,
+       .text = {"x0 any, (x1 any), (x2 any), (x3 any), (x4 any), (x5 any), (x6 any) -> y any", "axis",
+                "The inputs one after another along axis."},
+       .infer = infer_concat,
+       .backward = backward_concat,
+       .cost = per_output<0>},
+      {.op = Op::kConcatBackward,
+       .text = {"dy, x0, (x1), (x2), (x3), (x4), (x5), (x6) -> dx0, (dx1), (dx2), (dx3), (dx4), (dx5), (dx6)", "axis",
+                "Gradients of concat; of the inputs only the sizes are read."},
+       .optional_outputs = 0x7f,
+       .infer = infer_concat_backward},
   };
 }
 

@@ -102,6 +102,12 @@ StartValue start_of_conv(const Node& node, std::size_t input, const kernels::Sha
 std::vector<OpDef> conv_ops() {
   return {
       {.op = Op::kConv2d,
+       .text = {"x real|byte[N,H,W,C], w real|s8[O,KH,KW,C/groups], (b[O]), (w_scales[O]) -> y "
+                "real|byte[N,OH,OW,O]",
+                "kernel stride pad groups activation output scale_x scale_y tf32",
+                "Two-dimensional convolution (cross-correlation) with zero padding: OH = (H + top + bottom - KH) "
+                "/ stride + 1, rounded down. Padding is less than the kernel. groups divides C and O; with C "
+                "groups it is a depthwise convolution. Eight bits as for linear."},
        .stores_half = true,
        .product = true,
        .layer = true,
@@ -112,11 +118,15 @@ std::vector<OpDef> conv_ops() {
        .cost = cost_conv2d,
        .start = start_of_conv},
       {.op = Op::kConv2dBackwardData,
+       .text = {"dy real[N,OH,OW,O], w real[O,KH,KW,C/groups] -> dx real[N,H,W,C]",
+                "kernel stride pad groups output tf32", "Gradient of a convolution with respect to its input."},
        .stores_half = true,
        .product = true,
        .infer = infer_conv2d_backward_data,
        .cost = cost_conv2d_backward_data},
       {.op = Op::kConv2dBackwardWeights,
+       .text = {"x real[N,H,W,C], dy real[N,OH,OW,O] -> dw[O,KH,KW,C/groups], (db[O])", "kernel stride pad groups tf32",
+                "Gradients of a convolution with respect to its weights and bias."},
        .optional_outputs = 1u << 1,
        .product = true,
        .infer = infer_conv2d_backward_weights,

@@ -26,11 +26,18 @@ Ids backward_dropout(Graph& graph, const Node& node, const Ids& gradients) {
 std::vector<OpDef> dropout_ops() {
   return {
       {.op = Op::kDropout,
+       .text = {"x -> y", "rate stream whole_example",
+                "Dropout in training: each element is 0 with probability rate, else divided by 1 - rate. "
+                "whole_example draws once for each index of the first dimension (stochastic depth); stream keys "
+                "the random numbers."},
        .random = true,
        .infer = infer_dropout<Op::kDropout>,
        .backward = backward_dropout,
        .cost = per_output<2>},
-      {.op = Op::kDropoutBackward, .infer = infer_dropout<Op::kDropoutBackward>, .cost = per_output<2>},
+      {.op = Op::kDropoutBackward,
+       .text = {"dy -> dx", "rate stream whole_example", "Gradient of dropout, with the same mask drawn again."},
+       .infer = infer_dropout<Op::kDropoutBackward>,
+       .cost = per_output<2>},
   };
 }
 

@@ -45,11 +45,17 @@ Cost cost_embedding(const Node&, std::span<const kernels::Shape>, std::span<cons
 std::vector<OpDef> embedding_ops() {
   return {
       {.op = Op::kEmbedding,
+       .text = {"ids s32[...], table[V,D] -> y[...,D]", "",
+                "Embedding: row ids[i] of the table. An id outside 0 to V-1 gives zeros and has no gradient; a "
+                "constant one is refused."},
        .infer = infer_embedding,
        .backward = backward_embedding,
        .cost = cost_embedding,
        .start = start_of_table<1>},
-      {.op = Op::kEmbeddingBackward, .infer = infer_embedding_backward},
+      {.op = Op::kEmbeddingBackward,
+       .text = {"ids s32[...], dy[...,D] -> dtable[V,D]", "axis",
+                "Gradient of embedding with respect to its table; axis is V."},
+       .infer = infer_embedding_backward},
   };
 }
 

@@ -55,11 +55,17 @@ Cost cost_gather(const Node&, std::span<const kernels::Shape>, std::span<const k
 std::vector<OpDef> gather_ops() {
   return {
       {.op = Op::kGather,
+       .text = {"x any[A...,V,B...], indices s32|i64[...] -> y any[A...,...,B...]", "axis",
+                "Selects along axis, which has V elements. A negative index counts from the end. An index outside "
+                "-V to V-1 gives zeros and has no gradient; a constant one is refused."},
        .infer = infer_gather,
        .backward = backward_gather,
        .cost = cost_gather,
        .start = start_of_table<0>},
-      {.op = Op::kGatherBackward, .infer = infer_gather_backward, .cost = per_output<1>},
+      {.op = Op::kGatherBackward,
+       .text = {"indices s32|i64[...], dy[A...,...,B...] -> dx[A...,V,B...]", "axis", "Gradient of gather."},
+       .infer = infer_gather_backward,
+       .cost = per_output<1>},
   };
 }
 

@@ -81,6 +81,11 @@ StartValue start_of_linear(const Node&, std::size_t input, const kernels::Shape&
 std::vector<OpDef> linear_ops() {
   return {
       {.op = Op::kLinear,
+       .text = {"x real|byte[...,K], w real|s8[N,K], (b[N]), (w_scales[N]) -> y real|byte[...,N], (pre "
+                "real[...,N])",
+                "activation output scale_x scale_y tf32 pre_output",
+                "Linear layer: y = act(x w^T + b). With w in s8, w_scales and scale_x are the scales of w and x, "
+                "and scale_y that of a y in eight bits. pre is the pre-activation of gelu."},
        .optional_outputs = 1u << 1,
        .stores_half = true,
        .product = true,
@@ -92,11 +97,16 @@ std::vector<OpDef> linear_ops() {
        .cost = cost_linear,
        .start = start_of_linear},
       {.op = Op::kLinearBackwardData,
+       .text = {"dy real[...,N], w real[N,K], (pre real[...,K]) -> dx real[...,K]", "activation output tf32",
+                "Gradient of a linear layer with respect to its input. With pre, the activation is gelu and dx = "
+                "(dy w) gelu'(pre): the gradient of the previous layer's pre-activation."},
        .stores_half = true,
        .product = true,
        .infer = infer_linear_backward_data,
        .cost = cost_linear_backward_data},
       {.op = Op::kLinearBackwardWeights,
+       .text = {"x real[...,K], dy real[...,N] -> dw[N,K], (db[N])", "tf32",
+                "Gradients of a linear layer with respect to its weights and bias."},
        .optional_outputs = 1u << 1,
        .product = true,
        .infer = infer_linear_backward_weights,

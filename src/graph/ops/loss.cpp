@@ -67,6 +67,11 @@ Ids infer_softmax(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, co
 std::vector<OpDef> loss_ops() {
   return {
       {.op = Op::kSoftmaxCrossEntropy,
+       .text = {"logits real[...,V], labels s32[...], (factor[...]) -> loss[1], (dlogits real[...,V]), (correct "
+                "s32[1]), (counted s32[1])",
+                "rate output",
+                "Softmax cross-entropy: the mean over the labels from 0 to V-1; others are ignored. rate is the "
+                "label smoothing."},
        .reads_half = 1u << 0,
        .stores_half = true,
        .half_output = 1,
@@ -76,6 +81,11 @@ std::vector<OpDef> loss_ops() {
        .backward = backward_loss,
        .cost = per_input<12>},
       {.op = Op::kSoftCrossEntropy,
+       .text = {"logits real[...,V], targets[...,V], (factor[...]) -> loss[1], (dlogits real[...,V]), (correct "
+                "s32[1]), (counted s32[1])",
+                "rate output",
+                "Mean softmax cross-entropy against class probabilities. rate is the label smoothing; correct "
+                "counts rows whose largest logit is at the largest probability."},
        .reads_half = 1u << 0,
        .stores_half = true,
        .half_output = 1,
@@ -84,13 +94,21 @@ std::vector<OpDef> loss_ops() {
        .infer = infer_target_loss<Op::kSoftCrossEntropy>,
        .backward = backward_loss,
        .cost = per_input<12>},
-      {.op = Op::kSoftmax, .infer = infer_softmax, .cost = per_output<10>},
+      {.op = Op::kSoftmax,
+       .text = {"logits[...,V] -> p[...,V]", "", "Softmax over the last dimension."},
+       .infer = infer_softmax,
+       .cost = per_output<10>},
   };
 }
 
 std::vector<OpDef> target_loss_ops() {
   return {
       {.op = Op::kBinaryCrossEntropy,
+       .text = {"x real[...,V], targets[...,V], (factor[...]) -> loss[1], (dx real[...,V]), (correct s32[1]), "
+                "(counted s32[1])",
+                "rate output",
+                "Mean binary cross-entropy of sigmoid(x) with targets from 0 to 1. rate is the label smoothing; "
+                "correct counts x > 0 exactly where the target is above one half."},
        .reads_half = 1u << 0,
        .stores_half = true,
        .half_output = 1,
@@ -100,6 +118,8 @@ std::vector<OpDef> target_loss_ops() {
        .backward = backward_loss,
        .cost = per_input<12>},
       {.op = Op::kRegressionLoss,
+       .text = {"x[...,V], targets[...,V], (factor[...]) -> loss[1], (dx real[...,V])", "delta output",
+                "Mean squared error; with delta, Huber's loss (1964): half the square up to delta, then linear."},
        .stores_half = true,
        .half_output = 1,
        .half_if_throughout = true,

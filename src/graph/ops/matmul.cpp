@@ -63,6 +63,9 @@ StartValue start_of_factor(const Node& node, std::size_t input, const kernels::S
 
 std::vector<OpDef> matmul_ops() {
   return {{.op = Op::kMatmul,
+           .text = {"a[...,M,K], b[...,K,N] -> y[...,M,N]", "transpose_a transpose_b",
+                    "Product of matrices; the leading dimensions broadcast as in NumPy. transpose_a: a is stored as "
+                    "[K,M]; transpose_b: b as [N,K]."},
            .infer = infer_matmul,
            .backward = backward_matmul,
            .cost = cost_matmul,

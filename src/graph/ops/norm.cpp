@@ -168,6 +168,12 @@ StartValue start_of_batch_norm(const Node&, std::size_t input, const kernels::Sh
 std::vector<OpDef> batch_norm_ops() {
   return {
       {.op = Op::kBatchNorm,
+       .text = {"x real[...,C], gamma[C], beta[C], running_mean[C], running_var[C] -> y real[...,C], "
+                "saved_mean[C], saved_rstd[C], running_mean[C], running_var[C]",
+                "epsilon momentum activation output",
+                "Batch normalization over all but the last dimension in training (Ioffe & Szegedy 2015). The "
+                "running statistics are states, written in place: momentum is the weight of the new ones, the "
+                "variance is the unbiased one."},
        .reads_half = 1u << 0,
        .stores_half = true,
        .fuses = bit_of(Activation::kRelu) | bit_of(Activation::kRelu6),
@@ -176,11 +182,17 @@ std::vector<OpDef> batch_norm_ops() {
        .cost = per_output<8>,
        .start = start_of_batch_norm},
       {.op = Op::kBatchNormBackward,
+       .text = {"x real[...,C], dy real[...,C], gamma[C], saved_mean[C], saved_rstd[C], (beta[C]) -> dx "
+                "real[...,C], dgamma[C], dbeta[C]",
+                "activation output", "Gradients of batch normalization; beta is needed with an activation."},
        .reads_half = (1u << 0) | (1u << 1),
        .stores_half = true,
        .infer = infer_batch_norm_backward,
        .cost = per_output<10>},
       {.op = Op::kBatchNormInference,
+       .text = {"x[...,C], gamma[C], beta[C], running_mean[C], running_var[C] -> y[...,C]", "epsilon activation",
+                "Batch normalization with the running statistics: y = act(gamma (x - running_mean) / "
+                "sqrt(running_var + epsilon) + beta)."},
        .fuses = bit_of(Activation::kRelu) | bit_of(Activation::kRelu6),
        .infer = infer_batch_norm_inference,
        .cost = per_output<2>,
@@ -191,6 +203,11 @@ std::vector<OpDef> batch_norm_ops() {
 std::vector<OpDef> layer_norm_ops() {
   return {
       {.op = Op::kLayerNorm,
+       .text = {"x[...,D], gamma[D], beta[D], (residual real[...,D]) -> y real[...,D], saved_mean[...], "
+                "saved_rstd[...], (sum[...,D])",
+                "epsilon output",
+                "Layer normalization over the last dimension (Ba et al. 2016). With a residual, which GPUs take, "
+                "it normalizes sum = x + residual."},
        .in_place = (1u << 0) | (1u << 3),
        .in_place_output = 3,
        .reads_half = 1u << 3,
@@ -201,6 +218,9 @@ std::vector<OpDef> layer_norm_ops() {
        .cost = norm_cost<8>,
        .start = start_of_scale},
       {.op = Op::kLayerNormBackward,
+       .text = {"x[...,D], dy real[...,D], gamma[D], saved_mean[...], saved_rstd[...], (dsum[...,D]) -> "
+                "dx[...,D], dgamma[D], dbeta[D]",
+                "", "Gradients of layer normalization; dsum, the gradient of the other uses of sum, is added to dx."},
        .in_place = 1u << 5,
        .reads_half = 1u << 1,
        .addend = 5,
@@ -212,6 +232,10 @@ std::vector<OpDef> layer_norm_ops() {
 std::vector<OpDef> rms_norm_ops() {
   return {
       {.op = Op::kRmsNorm,
+       .text = {"x[...,D], gamma[D], (residual real[...,D]) -> y real[...,D], saved_rstd[...], (sum[...,D])",
+                "epsilon output",
+                "RMS normalization over the last dimension (Zhang & Sennrich 2019). residual and sum as for "
+                "layer_norm."},
        .in_place = (1u << 0) | (1u << 2),
        .in_place_output = 2,
        .reads_half = 1u << 2,
@@ -222,6 +246,8 @@ std::vector<OpDef> rms_norm_ops() {
        .cost = norm_cost<5>,
        .start = start_of_scale},
       {.op = Op::kRmsNormBackward,
+       .text = {"x[...,D], dy real[...,D], gamma[D], saved_rstd[...], (dsum[...,D]) -> dx[...,D], dgamma[D]", "",
+                "Gradients of RMS normalization; dsum as for layer_norm_backward."},
        .in_place = 1u << 4,
        .reads_half = 1u << 1,
        .addend = 4,

@@ -95,23 +95,51 @@ Ids infer_gradient_scale(Graph& graph, const Attrs& attrs, const Ids& inputs, co
 
 std::vector<OpDef> optimizer_ops() {
   return {
-      {.op = Op::kSgd, .infer = infer_sgd, .cost = per_output<6>},
-      {.op = Op::kAdamW, .infer = infer_adamw, .cost = per_output<14>},
-      {.op = Op::kLion, .infer = infer_lion, .cost = per_output<9>},
+      {.op = Op::kSgd,
+       .text = {"w, dw, (velocity), lr[1], (factor[1]) -> w, velocity", "momentum weight_decay nesterov",
+                "Stochastic gradient descent, with a velocity if there is momentum."},
+       .infer = infer_sgd,
+       .cost = per_output<6>},
+      {.op = Op::kAdamW,
+       .text = {"w, dw, m, v, lr[1], (factor[1]) -> w, m, v", "beta1 beta2 epsilon weight_decay",
+                "AdamW (Loshchilov & Hutter 2019), with bias correction."},
+       .infer = infer_adamw,
+       .cost = per_output<14>},
+      {.op = Op::kLion,
+       .text = {"w, dw, m, lr[1], (factor[1]) -> w, m", "beta1 beta2 weight_decay", "Lion (Chen et al. 2023)."},
+       .infer = infer_lion,
+       .cost = per_output<9>},
   };
 }
 
 std::vector<OpDef> gradients_ops() {
   return {
-      {.op = Op::kMuonDirection, .infer = infer_muon_direction, .cost = per_output<7>},
-      {.op = Op::kAccumulate, .infer = infer_accumulate, .cost = per_output<3>},
-      {.op = Op::kNorm, .infer = infer_norm, .cost = per_input<2>},
+      {.op = Op::kMuonDirection,
+       .text = {"dw, velocity, (factor[1]) -> velocity, x", "momentum nesterov",
+                "The first part of Muon (Jordan et al. 2024): x is the momentum of dw, divided by its norm."},
+       .infer = infer_muon_direction,
+       .cost = per_output<7>},
+      {.op = Op::kAccumulate,
+       .text = {"sum, x, factors[2] -> sum", "",
+                "sum = factors[0] sum + factors[1] x; sum is not read if factors[0] is 0."},
+       .infer = infer_accumulate,
+       .cost = per_output<3>},
+      {.op = Op::kNorm,
+       .text = {"x, (before[1]) -> n[1]", "", "n = sqrt(before^2 + sum of x^2)."},
+       .infer = infer_norm,
+       .cost = per_input<2>},
   };
 }
 
 std::vector<OpDef> gradient_scale_ops() {
   return {
-      {.op = Op::kGradientScale, .optional_outputs = 1u << 2, .infer = infer_gradient_scale, .cost = per_output<4>},
+      {.op = Op::kGradientScale,
+       .text = {"norm[1], (loss_scale[2]) -> factor[1], norm[1], (taken[1]), loss_scale[2]", "clip",
+                "The factor for gradients of this norm: min(1, clip / norm), divided by the loss scale; clip 0 is "
+                "no limit. If a scaled norm is not finite, factor and taken are NaN and the step is skipped."},
+       .optional_outputs = 1u << 2,
+       .infer = infer_gradient_scale,
+       .cost = per_output<4>},
   };
 }
 

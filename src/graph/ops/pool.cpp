@@ -80,6 +80,9 @@ Cost cost_max(const Node& node, std::span<const kernels::Shape> inputs, std::spa
 std::vector<OpDef> pool_ops() {
   return {
       {.op = Op::kMaxPool,
+       .text = {"x real|byte[N,H,W,C] -> y real|byte[N,OH,OW,C], (index s32[N,OH,OW,C])", "kernel stride pad output",
+                "Maximum in each window; index is the offset of the maximum in the image plane. Padding is less "
+                "than the kernel and never the maximum."},
        .optional_outputs = 1u << 1,
        .reads_half = 1u << 0,
        .stores_half = true,
@@ -88,16 +91,23 @@ std::vector<OpDef> pool_ops() {
        .backward = backward_pool<Op::kMaxPoolBackward>,
        .cost = cost_max},
       {.op = Op::kMaxPoolBackward,
+       .text = {"dy real[N,OH,OW,C], index s32[N,OH,OW,C] -> dx real[N,H,W,C]", "kernel stride pad output",
+                "Gradient of max_pool: dy goes to the maxima."},
        .reads_half = 1u << 0,
        .stores_half = true,
        .infer = infer_max_backward,
        .cost = per_input<1>},
       {.op = Op::kAvgPool,
+       .text = {"x f32|byte[N,H,W,C] -> y[N,C]", "scale_x",
+                "Global average over height and width; scale_x is the scale of an x in eight bits."},
        .eight_bits = EightBits::kGivesF32,
        .infer = infer_average,
        .backward = backward_pool<Op::kAvgPoolBackward>,
        .cost = per_input<1>},
-      {.op = Op::kAvgPoolBackward, .infer = infer_average_backward, .cost = per_output<1>},
+      {.op = Op::kAvgPoolBackward,
+       .text = {"dy[N,C] -> dx[N,H,W,C]", "", "Gradient of avg_pool."},
+       .infer = infer_average_backward,
+       .cost = per_output<1>},
   };
 }
 

@@ -26,8 +26,14 @@ Ids infer_dequantize(Graph& graph, const Attrs& attrs, const Ids& inputs, const 
 
 std::vector<OpDef> quantize_ops() {
   return {
-      {.op = Op::kQuantize, .infer = infer_quantize, .cost = per_output<2>},
-      {.op = Op::kDequantize, .infer = infer_dequantize, .cost = per_output<1>},
+      {.op = Op::kQuantize,
+       .text = {"x -> y byte", "output scale_y", "y = x / scale_y, rounded to the nearest even integer and saturated."},
+       .infer = infer_quantize,
+       .cost = per_output<2>},
+      {.op = Op::kDequantize,
+       .text = {"x byte -> y", "scale_x", "y = scale_x x."},
+       .infer = infer_dequantize,
+       .cost = per_output<1>},
   };
 }
 

@@ -57,8 +57,19 @@ Ids backward_reduce(Graph& graph, const Node& node, const Ids& gradients) {
 
 std::vector<OpDef> reduce_ops() {
   return {
-      {.op = Op::kReduce, .infer = infer_reduce, .backward = backward_reduce, .cost = per_input<1>},
-      {.op = Op::kReduceBackward, .infer = infer_reduce_backward, .cost = per_output<1>},
+      {.op = Op::kReduce,
+       .text = {"x -> y", "reduction axes keep_dims",
+                "Reduction over axes (none: all dimensions); keep_dims keeps them with size 1. Of no elements the "
+                "sum is 0, the mean NaN, the maximum -inf, the minimum inf."},
+       .infer = infer_reduce,
+       .backward = backward_reduce,
+       .cost = per_input<1>},
+      {.op = Op::kReduceBackward,
+       .text = {"dy, (x), (y) -> dx", "reduction axes keep_dims",
+                "Gradient of reduce; that of a maximum or minimum, which needs x and y, goes to the first element "
+                "equal to it."},
+       .infer = infer_reduce_backward,
+       .cost = per_output<1>},
   };
 }
 

@@ -41,11 +41,13 @@ Cost cost_reshape(const Node&, std::span<const kernels::Shape>, std::span<const 
 }  // namespace
 
 std::vector<OpDef> reshape_ops() {
-  return {{.op = Op::kReshape,
-           .eight_bits = EightBits::kKeepsScale,
-           .infer = infer_reshape,
-           .backward = backward_reshape,
-           .cost = cost_reshape}};
+  return {
+      {.op = Op::kReshape,
+       .text = {"x any -> y any", "", "The same elements in the same order under another shape, which is that of y."},
+       .eight_bits = EightBits::kKeepsScale,
+       .infer = infer_reshape,
+       .backward = backward_reshape,
+       .cost = cost_reshape}};
 }
 
 }  // namespace mlx::graph

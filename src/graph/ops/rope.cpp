@@ -33,11 +33,19 @@ Ids backward_rope(Graph& graph, const Node& node, const Ids& gradients) {
 std::vector<OpDef> rope_ops() {
   return {
       {.op = Op::kRope,
+       .text = {"qkv[B,T,(H+2G)d], (positions s32[B]) -> y[B,T,(H+2G)d]", "heads kv_heads theta axis",
+                "Rotary position embedding of queries and keys (Su et al. 2021): elements i and i + d/2 of a head "
+                "turn by position theta^(-2i/d). axis is the number of positions; those outside are not turned."},
        .in_place = 1u << 0,
        .infer = infer_rope<Op::kRope>,
        .backward = backward_rope,
        .cost = per_output<3>},
-      {.op = Op::kRopeBackward, .in_place = 1u << 0, .infer = infer_rope<Op::kRopeBackward>, .cost = per_output<3>},
+      {.op = Op::kRopeBackward,
+       .text = {"dy[B,T,(H+2G)d], (positions s32[B]) -> dx[B,T,(H+2G)d]", "heads kv_heads theta axis",
+                "Gradient of rope: the rotation backwards."},
+       .in_place = 1u << 0,
+       .infer = infer_rope<Op::kRopeBackward>,
+       .cost = per_output<3>},
   };
 }
 

@@ -64,11 +64,18 @@ Ids backward_slice(Graph& graph, const Node& node, const Ids& gradients) {
 std::vector<OpDef> slice_ops() {
   return {
       {.op = Op::kSlice,
+       .text = {"x any -> y any", "axes starts ends steps",
+                "Along each of axes every steps-th element from starts up to ends, as in NumPy: negative indices "
+                "count from the end, indices are clamped, 1099511627776 as an end is the end, and no steps are "
+                "steps of 1. A symbolic dimension takes steps of 1 only."},
        .eight_bits = EightBits::kKeepsScale,
        .infer = infer_slice,
        .backward = backward_slice,
        .cost = per_output<0>},
-      {.op = Op::kSliceBackward, .infer = infer_slice_backward, .cost = per_output<0>},
+      {.op = Op::kSliceBackward,
+       .text = {"dy -> dx", "axes starts ends steps", "Gradient of slice: zeros outside it."},
+       .infer = infer_slice_backward,
+       .cost = per_output<0>},
   };
 }
 

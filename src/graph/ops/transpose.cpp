@@ -29,6 +29,7 @@ Ids backward_transpose(Graph& graph, const Node& node, const Ids& gradients) {
 
 std::vector<OpDef> transpose_ops() {
   return {{.op = Op::kTranspose,
+           .text = {"x any -> y any", "axes", "Dimension i of y is dimension axes[i] of x."},
            .eight_bits = EightBits::kKeepsScale,
            .infer = infer_transpose,
            .backward = backward_transpose,

@@ -99,7 +99,7 @@ Json to_json(const Evaluation& e) {
               {"count", e.count},
               {"correct", e.correct},
               {"accuracy", e.accuracy()},
-              {"loss", e.loss},
+              {"loss", std::isfinite(e.loss) ? Json(e.loss) : Json()},
               {speed_key(e), e.per_second},
               {"classes", classes_to_json(e)},
               {"confusion", e.confusion},
@@ -117,7 +117,7 @@ Evaluation evaluation_from_json(const Json& json) {
   out.split = json_string(json, "split", kWhat);
   out.count = json_int(json, "count", kWhat);
   if (json.contains("correct")) out.correct = json_int(json, "correct", kWhat);
-  out.loss = json_number(json, "loss", kWhat);
+  out.loss = number_or_nan(json, "loss");
   read_kinds(json, out);
   out.per_second = json_number(json, speed_key(out), kWhat);
   for (const Json& c : json_array(json, "classes", kWhat)) {
