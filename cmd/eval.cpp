@@ -12,6 +12,7 @@
 #include "cmd/asked_model.h"
 #include "cmd/backend.h"
 #include "cmd/cli/cli.h"
+#include "cmd/data_memory.h"
 #include "cmd/requirements.h"
 #include "registry/repository.h"
 #include "registry/versions/references.h"
@@ -21,7 +22,7 @@ namespace mlx::cmd {
 namespace {
 
 struct EvalOptions {
-  std::string model, data, device, split = "test";
+  std::string model, data, device, memory, split = "test";
   bool force = false;
   std::vector<std::string> require;
 };
@@ -103,6 +104,7 @@ void print_numbers(const train::Evaluation& e, Context& context) {
 // of the repository or on a folder of data.
 train::EvaluateOutcome evaluate_asked(const EvalOptions& options, Context& context) {
   const kernels::Backend backend = chosen_backend(context, options.device);
+  const data::MemoryBudget budget = data_memory(allowed_memory(options.memory), context);
   std::string reference = options.model;
   train::EvaluateOutcome outcome;
   std::optional<registry::Version> data;
@@ -115,15 +117,15 @@ train::EvaluateOutcome evaluate_asked(const EvalOptions& options, Context& conte
       outcome.model = asked.version;
       outcome.evaluation =
           data ? train::evaluate_on(context.repository().store(), data->digest, options.split, asked.model, backend,
-                                    context.pool(), context.progress())
+                                    context.pool(), context.progress(), budget)
                : train::evaluate_on_folder(data_folder(options.data, context), options.split, asked.model, backend,
-                                           context.disk(), context.pool(), context.progress());
+                                           context.disk(), context.pool(), context.progress(), budget);
       return outcome;
     }
     reference = known->name();
   }
   return train::evaluate_version(context.repository(), reference, options.data, options.split, options.force,
-                                 context.command_line(), backend, context.progress());
+                                 context.command_line(), backend, context.progress(), budget);
 }
 
 int run_eval(const EvalOptions& options, Context& context) {
@@ -183,6 +185,7 @@ Command add_eval() {
       data,
       option("-s,--split", "SPLIT", options->split, "The split of the dataset (default: test)"),
       device_option(options->device),
+      data_memory_option(options->memory),
       flag("--force", options->force, "Measure even if the answer is known"),
       {.names = "--require",
        .value = "CONDITION",

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "cmd/backend.h"
 #include "cmd/cli/cli.h"
+#include "cmd/data_memory.h"
 #include "compress/quantize.h"
 #include "registry/repository.h"
 
@@ -18,7 +19,7 @@ namespace {
 constexpr std::int64_t kByKind = std::numeric_limits<std::int64_t>::min();  // the kind of data decides
 
 struct QuantizeOptions {
-  std::string model, to = "int8", data, split = "train";
+  std::string model, to = "int8", data, split = "train", memory;
   std::int64_t examples = kByKind;
   bool point = false, force = false;
 };
@@ -36,6 +37,7 @@ int run_quantize(const QuantizeOptions& options, Context& context) {
   quantize.force = options.force;
   quantize.title = context.command_line();
   quantize.backend = chosen_backend(context);
+  quantize.budget = data_memory(allowed_memory(options.memory), context);
   const compress::QuantizeOutcome outcome =
       compress::quantize_version(context.repository(), quantize, context.progress());
   const double ratio = static_cast<double>(outcome.to.bytes) / static_cast<double>(outcome.from.bytes);
@@ -73,6 +75,7 @@ Command add_quantize() {
       option("-s,--split", "SPLIT", options->split, "Which split of it (default: train)"),
       integer("--examples", "N", options->examples,
               "How many images, rows or windows of text to calibrate on (default: 1024, of text 128)"),
+      data_memory_option(options->memory),
       flag("--point", options->point, "Also move the worktree's pointer to the new version"),
       flag("--force", options->force, "Quantize although the answer is known"),
   };

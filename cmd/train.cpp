@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "base/byte_size.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/fd.h"
@@ -15,6 +14,7 @@
 #include "base/text.h"
 #include "cmd/backend.h"
 #include "cmd/cli/cli.h"
+#include "cmd/data_memory.h"
 #include "cmd/print_profile.h"
 #include "data/kind.h"
 #include "data/rows.h"
@@ -112,16 +112,8 @@ void check_trace(const std::string& file, Context& context) {
   if (!is_folder(folder)) fail(ErrorKind::kNotFound, "--trace {}: there is no folder {}", file, folder);
 }
 
-std::int64_t allowed_memory(const std::string& text) {
-  if (text.empty()) return 0;
-  try {
-    const auto bytes = static_cast<std::int64_t>(parse_byte_size(text));
-    if (bytes > 0) return bytes;
-  } catch (const Error& error) {
-    fail(error.kind, "--memory: {}", error.message);
-  }
-  fail(ErrorKind::kUsage, "--memory: expected more than 0 bytes");
-}
+// The engine needs the larger part: weights, optimizer state, activations.
+constexpr std::int64_t kDataShare = 4;
 
 // For a shell.
 std::string in_quotes(const std::string& word) {
@@ -152,7 +144,10 @@ int run_train(const TrainOptions& options, Context& context) {
   train::Profiler profiler(train.backend, context.pool());
   const bool profiles = options.profile || !options.trace.empty();
   if (profiles) train.profiler = &profiler;
-  if (train.backend.can().own_memory) config.options += fmt::format(" --device {}", train.backend.device_word());
+  const bool host = !train.backend.can().own_memory;  // else --memory is the GPU's
+  config.reading.budget =
+      data_memory(host && train.memory > 0 ? std::max<std::int64_t>(1, train.memory / kDataShare) : 0, context);
+  if (!host) config.options += fmt::format(" --device {}", train.backend.device_word());
   if (train.memory > 0) config.options += " --memory " + options.memory;  // for who resumes it; changes no bit
   const train::TrainOutcome outcome = train::train(context.repository(), config, train, context.progress());
   const bool profiled = profiles && !outcome.unchanged;

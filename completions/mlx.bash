@@ -585,7 +585,7 @@ _mlx_command() {
       esac
       ;;
     'eval')
-      options='-d --data -s --split --device --force --require --json -C -q --quiet -v --verbose --color -h --help'
+      options='-d --data -s --split --device --memory --force --require --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
@@ -593,6 +593,7 @@ _mlx_command() {
         -d|--data) kind=reference ;;
         -s|--split) kind=nothing ;;
         --device) kind='choice auto cpu cuda' ;;
+        --memory) kind=nothing ;;
         --require) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -622,7 +623,7 @@ _mlx_command() {
       esac
       ;;
     'quantize')
-      options='--to --calibrate -s --split --examples --point --force --json -C -q --quiet -v --verbose --color -h --help'
+      options='--to --calibrate -s --split --examples --memory --point --force --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
@@ -631,6 +632,7 @@ _mlx_command() {
         --calibrate) kind=reference ;;
         -s|--split) kind=nothing ;;
         --examples) kind=nothing ;;
+        --memory) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac

@@ -55,8 +55,9 @@ QuantizeOutcome quantize_version(registry::Repository& repository, const Quantiz
   const auto body = [&](work::ActiveRun& run) {
     const infer::Model model(nn::load_model(repository.store(), from.digest), options.backend, repository.pool());
     infer::check_kind(model.about(), kind);
-    const data::DatasetPtr dataset =
-        data::load(repository.store(), data.digest, options.split, infer::reading_of(model.about()), progress);
+    data::Reading reading = infer::reading_of(model.about());
+    reading.budget = options.budget;
+    const data::DatasetPtr dataset = data::load(repository.store(), data.digest, options.split, reading, progress);
     const nn::Model quantized = quantize_int8(model, calibrate(model, *dataset, options.calibration, progress));
     const store::ManifestSummary made =
         work::store_output(run, {from.artifact, "int8 of " + from.name(), from.digest},

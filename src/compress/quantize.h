@@ -33,6 +33,7 @@ struct QuantizeOptions {
   bool point = false;  // move models/NAME.mlx too
   bool force = false;
   std::string title;
+  data::MemoryBudget budget;  // of the data; changes no bit
   kernels::Backend backend = kernels::best_backend();
 };
 struct QuantizeOutcome {

@@ -40,13 +40,17 @@ std::int64_t Description::batch_bytes(const BatchOptions& options) const {
   return options.batch * (height * width * channels * (mixed ? 2 : 1) + (mixed ? outputs : 0) + 1) * 4;
 }
 
+void Description::set_spool(const Spool& spool, std::int64_t records) {
+  bytes = records * spool.record();
+  in_memory = spool.in_memory() ? bytes : 0;
+  read_ahead = spool.read_ahead();
+}
+
 Parts Dataset::hold_out(std::int64_t size, std::uint64_t seed) const {
   const std::int64_t count = describe().count;
-  std::vector<std::int64_t> order = shuffled(count, seed, kHoldOutEpoch);
-  const auto cut = order.begin() + std::clamp<std::int64_t>(size, 0, count);
-  std::sort(order.begin(), cut);
-  std::sort(cut, order.end());
-  return {subset(IndexSet({cut, order.end()})), subset(IndexSet({order.begin(), cut}))};
+  const IndexList order = shuffled(count, seed, kHoldOutEpoch);
+  const std::int64_t cut = std::clamp<std::int64_t>(size, 0, count);
+  return {subset(IndexSet(order.sorted(cut, count))), subset(IndexSet(order.sorted(0, cut)))};
 }
 
 std::int64_t HoldOut::of(std::int64_t whole) const {

@@ -17,6 +17,7 @@
 #include "data/kind.h"
 #include "data/order.h"
 #include "data/preprocessing.h"
+#include "data/spool.h"
 #include "store/pack/store.h"
 
 namespace mlx::data {
@@ -32,6 +33,10 @@ struct Description {
   std::vector<std::string> names;                    // names of the outputs; none for tokens
   std::shared_ptr<const Tokenizer> tokenizer;        // for text
   TableFacts table;                                  // for rows whose schema was made from them
+  // Of a loaded dataset, in bytes: its examples, how many of these are in memory, and the most that one source of
+  // batches reads ahead.
+  std::int64_t bytes = 0, in_memory = 0, read_ahead = 0;
+  void set_spool(const Spool& spool, std::int64_t records);  // of which the dataset has so many
 
   // `context`: the length of a window, for kinds that have windows.
   std::int64_t examples(std::int64_t context) const;            // in an epoch without shuffling or dropping
@@ -76,6 +81,7 @@ struct Reading {
   RowOptions rows;
   std::string tokenizer;  // "bytes" or "chars"; "" if not given, which means bytes
   Augment augment;
+  MemoryBudget budget;                          // of the examples; changes no bit of them
   std::string loss;                             // determines the kind of target; "" for the default
   std::shared_ptr<const Preprocessing> base;    // of the model that a training starts from
   std::shared_ptr<const Preprocessing> fitted;  // if set, examples are read exactly by it

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -22,29 +21,62 @@ std::int64_t below(std::uint64_t bits, std::uint64_t count) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>((Wide{bits} * count) >> 64));
 }
 
+constexpr std::int64_t kNarrow = std::int64_t{1} << 32;
+
+IndexList copy_of(const std::vector<std::int64_t>& indices) {
+  const auto size = static_cast<std::int64_t>(indices.size());
+  IndexList out(size, size == 0 ? 0 : std::ranges::max(indices) + 1);
+  for (std::int64_t i = 0; i < size; ++i) out.set(i, indices[static_cast<std::size_t>(i)]);
+  return out;
+}
+
 }  // namespace
+
+IndexList::IndexList(std::int64_t size, std::int64_t bound) {
+  if (bound <= kNarrow)
+    narrow_.resize(static_cast<std::size_t>(size));
+  else
+    wide_.resize(static_cast<std::size_t>(size));
+}
+
+IndexList IndexList::sorted(std::int64_t begin, std::int64_t end) const {
+  IndexList out;
+  const auto copy = [&](const auto& from, auto& to) {
+    if (from.empty()) return;
+    to.assign(from.begin() + begin, from.begin() + end);
+    std::ranges::sort(to);
+  };
+  copy(narrow_, out.narrow_), copy(wide_, out.wide_);
+  return out;
+}
+
+std::int64_t IndexList::bytes(std::int64_t size, std::int64_t bound) {
+  return size * (bound <= kNarrow ? 4 : 8);
+}
 
 IndexSet::IndexSet(std::int64_t begin, std::int64_t end) : begin_(begin), size_(end - begin) {
   CHECK(0 <= begin && begin <= end);
 }
 
-IndexSet::IndexSet(std::vector<std::int64_t> indices)
-    : size_(static_cast<std::int64_t>(indices.size())),
-      list_(std::make_shared<const std::vector<std::int64_t>>(std::move(indices))) {
-  CHECK(std::ranges::is_sorted(*list_) && (list_->empty() || list_->front() >= 0));
+IndexSet::IndexSet(IndexList indices)
+    : size_(indices.size()), list_(std::make_shared<const IndexList>(std::move(indices))) {
+  for (std::int64_t i = 0; i < size_; ++i) CHECK((*list_)[i] >= (i == 0 ? 0 : (*list_)[i - 1]));
 }
+
+IndexSet::IndexSet(const std::vector<std::int64_t>& indices) : IndexSet(copy_of(indices)) {}
 
 IndexSet IndexSet::part(const IndexSet& part) const {
   CHECK(part.size_ == 0 || part[part.size_ - 1] < size_);
   if (is_range() && part.is_range()) return {begin_ + part.begin_, begin_ + part.begin_ + part.size_};
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(part.size_));
-  for (std::int64_t i = 0; i < part.size_; ++i) indices[static_cast<std::size_t>(i)] = (*this)[part[i]];
+  if (part.size_ == 0) return {};
+  IndexList indices(part.size_, (*this)[part[part.size_ - 1]] + 1);
+  for (std::int64_t i = 0; i < part.size_; ++i) indices.set(i, (*this)[part[i]]);
   return IndexSet(std::move(indices));
 }
 
-std::vector<std::int64_t> shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
-  std::iota(order.begin(), order.end(), 0);
+IndexList shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch) {
+  IndexList order(count, count);
+  for (std::int64_t i = 0; i < count; ++i) order.set(i, i);
   std::array<std::uint32_t, 4> random{};
   for (std::int64_t i = count - 1; i > 0; --i) {
     // Two draws per block, by position: i takes half i % 2 of block i / 2.
@@ -52,8 +84,7 @@ std::vector<std::int64_t> shuffled(std::int64_t count, std::uint64_t seed, std::
       random = kernels::random_block(seed, kShuffleStream, epoch, static_cast<std::uint64_t>(i) / 2);
     const std::size_t half = 2 * static_cast<std::size_t>(i % 2);
     const std::uint64_t bits = std::uint64_t{random[half]} << 32 | random[half + 1];
-    std::swap(order[static_cast<std::size_t>(i)],
-              order[static_cast<std::size_t>(below(bits, static_cast<std::uint64_t>(i) + 1))]);
+    order.swap(i, below(bits, static_cast<std::uint64_t>(i) + 1));
   }
   return order;
 }

@@ -3,30 +3,65 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace mlx::data {
+
+// Indices below a bound. Each takes 4 bytes if the bound allows it, else 8.
+class IndexList {
+ public:
+  IndexList() = default;
+  IndexList(std::int64_t size, std::int64_t bound);  // zeros
+
+  bool empty() const { return size() == 0; }
+  std::int64_t size() const { return static_cast<std::int64_t>(narrow_.size() + wide_.size()); }
+  std::int64_t operator[](std::int64_t i) const {
+    const auto at = static_cast<std::size_t>(i);
+    return wide_.empty() ? narrow_[at] : wide_[at];
+  }
+  void set(std::int64_t i, std::int64_t index) {
+    const auto at = static_cast<std::size_t>(i);
+    if (wide_.empty())
+      narrow_[at] = static_cast<std::uint32_t>(index);
+    else
+      wide_[at] = index;
+  }
+  void swap(std::int64_t i, std::int64_t j) {
+    const std::int64_t index = (*this)[i];
+    set(i, (*this)[j]), set(j, index);
+  }
+  IndexList sorted(std::int64_t begin, std::int64_t end) const;  // a copy of [begin, end), ascending
+  // Bytes of `size` indices below `bound`.
+  static std::int64_t bytes(std::int64_t size, std::int64_t bound);
+  bool operator==(const IndexList&) const = default;
+
+ private:
+  std::vector<std::uint32_t> narrow_;
+  std::vector<std::int64_t> wide_;  // one of the two is empty
+};
 
 // The items that a dataset takes from stored examples, ascending: a range, or a list that copies share.
 class IndexSet {
  public:
   IndexSet() = default;
   IndexSet(std::int64_t begin, std::int64_t end);  // [begin, end)
-  explicit IndexSet(std::vector<std::int64_t> indices);
+  explicit IndexSet(IndexList indices);
+  explicit IndexSet(const std::vector<std::int64_t>& indices);
 
   std::int64_t size() const { return size_; }
-  std::int64_t operator[](std::int64_t i) const { return list_ ? (*list_)[static_cast<std::size_t>(i)] : begin_ + i; }
+  std::int64_t operator[](std::int64_t i) const { return list_ ? (*list_)[i] : begin_ + i; }
   bool is_range() const { return !list_; }
   // The items at the places in `part`: [20, 30) of [100, 200) is [120, 130).
   IndexSet part(const IndexSet& part) const;
 
  private:
   std::int64_t begin_ = 0, size_ = 0;
-  std::shared_ptr<const std::vector<std::int64_t>> list_;  // null: the range
+  std::shared_ptr<const IndexList> list_;  // null: the range
 };
 
 // The order of one epoch's examples: a Fisher-Yates shuffle of 0 … count-1, keyed by Philox.
-std::vector<std::int64_t> shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch);
+IndexList shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch);
 
 struct BatchOptions;
 
@@ -39,17 +74,19 @@ class Order {
   void start(std::uint64_t epoch, std::int64_t first);
   // The number of examples in the next batch; 0 at the end.
   std::int64_t advance();
-  // The batch's `i`-th example.
-  std::int64_t example(std::int64_t i) const {
-    return order_.empty() ? begin_ + i : order_[static_cast<std::size_t>(begin_ + i)];
-  }
+  // The epoch's example at `position`, of which the batch is [begin(), begin() + advance()).
+  std::int64_t at(std::int64_t position) const { return order_.empty() ? position : order_[position]; }
+  std::int64_t begin() const { return begin_; }
+  std::int64_t next() const { return next_ * batch_; }  // the position of the next batch
+  std::int64_t end() const { return drop_last_ ? batches() * batch_ : count_; }
+  std::int64_t batch() const { return batch_; }
 
  private:
   std::int64_t count_, batch_;
   std::uint64_t seed_;
   bool shuffle_, drop_last_;
   std::int64_t next_ = 0, begin_ = 0;
-  std::vector<std::int64_t> order_;  // empty: in stored order
+  IndexList order_;  // empty: in stored order
 };
 
 }  // namespace mlx::data

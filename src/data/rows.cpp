@@ -49,32 +49,34 @@ std::vector<Place> places_of(const RowSchema& schema, bool with_targets) {
 
 class RowReader {
  public:
-  RowReader(const RowFile& file, const RowSchema& schema, bool with_targets)
-      : file_(file), with_targets_(with_targets), places_(places_of(schema, with_targets)), cells_(file.kind) {
-    out_.schema = schema;
-    for (const Place& place : places_) {
-      numbers_ += place.to == Place::To::kNumber;
-      codes_ += place.to == Place::To::kCode;
-      targets_ += place.to == Place::To::kTarget;
-    }
+  RowReader(const RowFile& file, const RowSchema& schema, bool with_targets, const TakeRow& take)
+      : file_(file),
+        schema_(schema),
+        with_targets_(with_targets),
+        take_(take),
+        places_(places_of(schema, with_targets)),
+        cells_(file.kind) {
+    const auto of = [&](Place::To to) { return static_cast<std::size_t>(std::ranges::count(places_, to, &Place::to)); };
+    numbers_.resize(of(Place::To::kNumber));
+    codes_.resize(of(Place::To::kCode));
+    targets_.resize(of(Place::To::kTarget));
   }
 
-  Rows run(Progress& progress) {
+  void run(Progress& progress) {
     const std::unique_ptr<TableReader> reader = read_table(file_.open(), file_.kind);
     Row row;
     std::uint64_t reported = 0;
     no_header_ = reader->no_header();
     while (reader->next(row)) {
       meet_columns(reader->columns());
-      if (out_.count == 0 && file_.kind != TableKind::kJsonLines) check_columns();
+      if (count_ == 0 && file_.kind != TableKind::kJsonLines) check_columns();
       add(row);
       if (row.offset - reported <= (1 << 20)) continue;
       progress.check_interrupted();
       progress.advance(row.offset - std::exchange(reported, row.offset));
     }
-    if (out_.count == 0) throw TableError(ErrorKind::kCorrupt, file_.name + ": it has no rows");
+    if (count_ == 0) throw TableError(ErrorKind::kCorrupt, file_.name + ": it has no rows");
     check_columns();
-    return std::move(out_);
   }
 
  private:
@@ -99,10 +101,9 @@ class RowReader {
   }
 
   void add(const Row& row) {
-    const auto at = static_cast<std::uint64_t>(++out_.count);
-    out_.numbers.resize(out_.numbers.size() + numbers_, std::numeric_limits<double>::quiet_NaN());
-    out_.codes.resize(out_.codes.size() + codes_, -1);
-    out_.targets.resize(out_.targets.size() + targets_);
+    const std::uint64_t at = ++count_;
+    std::ranges::fill(numbers_, std::numeric_limits<double>::quiet_NaN());
+    std::ranges::fill(codes_, -1);
     for (const Cell& cell : row.cells) {
       const std::size_t where = place_of_[cell.column];
       if (where == kNowhere) continue;
@@ -117,9 +118,10 @@ class RowReader {
     }
     for (const Place& place : places_) {
       const bool feature = place.to == Place::To::kNumber || place.to == Place::To::kCode;
-      if (place.row != at && !(feature && out_.schema.impute))
+      if (place.row != at && !(feature && schema_.impute))
         fail_at_row(file_, row.offset, fmt::format("column '{}' has no value", place.name));
     }
+    take_({numbers_.data(), targets_.data(), codes_.data(), label_});
   }
 
   void put(const Row& row, const Place& place, const RowValue& value) {
@@ -127,27 +129,27 @@ class RowReader {
     switch (place.to) {
       case Place::To::kNumber:
         if (!number) refuse(row, place, value.text, "is not a number, unlike the column in the training split");
-        out_.numbers[out_.numbers.size() - numbers_ + place.slot] = value.number;
+        numbers_[place.slot] = value.number;
         break;
       case Place::To::kCode:
         if (const auto found = place.codes.find(value.text); found != place.codes.end())
-          out_.codes[out_.codes.size() - codes_ + place.slot] = found->second;
+          codes_[place.slot] = found->second;
         break;
       case Place::To::kLabel: {
         const auto found = place.codes.find(value.text);
         if (found == place.codes.end())
           refuse(row, place, value.text, "is not among the classes of the training split");
-        out_.labels.push_back(found->second);
+        label_ = found->second;
         break;
       }
       case Place::To::kTarget:
-        out_.targets[out_.targets.size() - targets_ + place.slot] = target(row, place, value);
+        targets_[place.slot] = target(row, place, value);
         break;
     }
   }
 
   double target(const Row& row, const Place& place, const RowValue& value) const {
-    const bool labels = out_.schema.kind == TargetKind::kLabels;
+    const bool labels = schema_.kind == TargetKind::kLabels;
     if (value.kind == RowValue::Kind::kNumber) {
       if (labels && value.number != 0 && value.number != 1) refuse(row, place, value.text, "is neither 0 nor 1");
       return value.number;
@@ -162,32 +164,38 @@ class RowReader {
   }
 
   const RowFile& file_;
+  const RowSchema& schema_;
   bool with_targets_;
+  const TakeRow& take_;
   std::vector<Place> places_;
   CellReader cells_;
-  std::string no_header_;                              // TableReader::no_header()
-  std::vector<std::size_t> place_of_;                  // by the table's column
-  std::size_t numbers_ = 0, codes_ = 0, targets_ = 0;  // in a row
-  Rows out_;
+  std::string no_header_;              // TableReader::no_header()
+  std::vector<std::size_t> place_of_;  // by the table's column
+  std::uint64_t count_ = 0;
+  std::vector<double> numbers_, targets_;  // of the row
+  std::vector<std::int32_t> codes_;
+  std::int32_t label_ = 0;
 };
 
 struct Moments {
-  double mean = 0, std = 1;
-};
+  double sum = 0, count = 0, mean = 0, squares = 0;
 
-// Of value `slot` of the `stride` of each row, NaN left out; in order, so that the bits depend on the data alone.
-Moments moments(const std::vector<double>& values, std::size_t slot, std::size_t stride, const IndexSet& rows) {
-  const auto value = [&](std::int64_t row) { return values[static_cast<std::size_t>(rows[row]) * stride + slot]; };
-  double sum = 0, squares = 0, count = 0;
-  for (std::int64_t i = 0; i < rows.size(); ++i)
-    if (!std::isnan(value(i))) sum += value(i), ++count;
-  if (count == 0) return {};
-  const double mean = sum / count;
-  for (std::int64_t i = 0; i < rows.size(); ++i)
-    if (!std::isnan(value(i))) squares += (value(i) - mean) * (value(i) - mean);
-  const double deviation = std::sqrt(squares / count);
-  return {mean, deviation > 1e-12 * std::max(1.0, std::abs(mean)) ? deviation : 1};  // a constant becomes zeros
-}
+  void add(double value) {
+    if (!std::isnan(value)) sum += value, ++count;
+  }
+  void add_square(double value) {
+    if (!std::isnan(value)) squares += (value - mean) * (value - mean);
+  }
+  void write(Column& column) const {
+    if (count == 0) {
+      column.mean = 0, column.std = 1;
+      return;
+    }
+    const double deviation = std::sqrt(squares / count);
+    column.mean = mean;
+    column.std = deviation > 1e-12 * std::max(1.0, std::abs(mean)) ? deviation : 1;  // a constant becomes zeros
+  }
+};
 
 std::size_t count_numbers(const RowSchema& schema) {
   return static_cast<std::size_t>(std::ranges::count_if(schema.features, &Column::is_number));
@@ -195,31 +203,61 @@ std::size_t count_numbers(const RowSchema& schema) {
 
 }  // namespace
 
-Rows read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, Progress& progress) {
-  return in_table(file, [&] { return RowReader(file, schema, with_targets).run(progress); });
+RowView Rows::operator[](std::int64_t index) const {
+  const auto row = static_cast<std::size_t>(index);
+  const std::size_t of_numbers = count_numbers(schema), of_codes = schema.features.size() - of_numbers;
+  return {numbers.data() + row * of_numbers, targets.empty() ? nullptr : targets.data() + row * schema.targets.size(),
+          codes.data() + row * of_codes, labels.empty() ? 0 : labels[row]};
 }
 
-RowSchema measured(const Rows& rows, const IndexSet& of, const RowSchema* base) {
-  RowSchema schema = rows.schema;
-  const std::size_t numbers = count_numbers(schema), targets = schema.targets.size();
-  std::size_t slot = 0;
-  for (Column& column : schema.features) {
-    if (base || !column.is_number()) continue;  // those of a base are all of its features
-    const Moments found = moments(rows.numbers, slot++, numbers, of);
-    column.mean = found.mean, column.std = found.std;
-  }
-  if (schema.kind != TargetKind::kNumbers || (base && schema.targets == base->targets)) return schema;
-  for (std::size_t i = 0; i < targets; ++i) {
-    const Moments found = moments(rows.targets, i, targets, of);
-    schema.targets[i].mean = found.mean, schema.targets[i].std = found.std;
-  }
+void read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, const TakeRow& take,
+               Progress& progress) {
+  in_table(file, [&] { RowReader(file, schema, with_targets, take).run(progress); });
+}
+
+Rows read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, Progress& progress) {
+  Rows out;
+  out.schema = schema;
+  const std::size_t numbers = count_numbers(schema), codes = schema.features.size() - numbers;
+  const bool classes = schema.kind == TargetKind::kClass;
+  const auto take = [&](const RowView& row) {
+    ++out.count;
+    out.numbers.insert(out.numbers.end(), row.numbers, row.numbers + numbers);
+    out.codes.insert(out.codes.end(), row.codes, row.codes + codes);
+    if (!with_targets) return;
+    if (classes)
+      out.labels.push_back(row.label);
+    else
+      out.targets.insert(out.targets.end(), row.targets, row.targets + schema.targets.size());
+  };
+  read_rows(file, schema, with_targets, take, progress);
+  return out;
+}
+
+// Rows are added in order, so that the bits depend on the data alone.
+RowSchema measured(RowSchema schema, const ScanRows& scan, const RowSchema* base) {
+  const std::size_t numbers = base ? 0 : count_numbers(schema);  // those of a base are all of its features
+  const bool scales = schema.kind == TargetKind::kNumbers && !(base && schema.targets == base->targets);
+  const std::size_t targets = scales ? schema.targets.size() : 0;
+  std::vector<Moments> of_numbers(numbers), of_targets(targets);
+  if (numbers + targets == 0) return schema;
+  const auto each = [&](const RowView& row, void (Moments::*add)(double)) {
+    for (std::size_t i = 0; i < numbers; ++i) (of_numbers[i].*add)(row.numbers[i]);
+    for (std::size_t i = 0; i < targets; ++i) (of_targets[i].*add)(row.targets[i]);
+  };
+  scan([&](const RowView& row) { each(row, &Moments::add); });
+  for (std::vector<Moments>* of : {&of_numbers, &of_targets})
+    for (Moments& moments : *of) moments.mean = moments.sum / moments.count;
+  scan([&](const RowView& row) { each(row, &Moments::add_square); });
+  for (std::size_t i = 0, slot = 0; i < schema.features.size() && slot < numbers; ++i)
+    if (schema.features[i].is_number()) of_numbers[slot++].write(schema.features[i]);
+  for (std::size_t i = 0; i < targets; ++i) of_targets[i].write(schema.targets[i]);
   return schema;
 }
 
-void write_features(const Rows& rows, const RowSchema& schema, std::int64_t index, float* to) {
-  const std::size_t numbers = count_numbers(schema), codes = schema.features.size() - numbers;
-  const double* number = rows.numbers.data() + static_cast<std::size_t>(index) * numbers;
-  const std::int32_t* code = rows.codes.data() + static_cast<std::size_t>(index) * codes;
+void write_features(const RowView& row, const RowSchema& schema, float* to) {
+  const double* number = row.numbers;
+  const std::int32_t* code = row.codes;
   for (const Column& column : schema.features) {
     if (column.is_number()) {
       const bool missing = std::isnan(*number);
@@ -235,10 +273,9 @@ void write_features(const Rows& rows, const RowSchema& schema, std::int64_t inde
   }
 }
 
-void write_targets(const Rows& rows, const RowSchema& schema, std::int64_t index, float* to) {
-  const double* const from = rows.targets.data() + static_cast<std::size_t>(index) * schema.targets.size();
+void write_targets(const RowView& row, const RowSchema& schema, float* to) {
   for (std::size_t i = 0; i < schema.targets.size(); ++i)
-    to[i] = static_cast<float>((from[i] - schema.targets[i].mean) / schema.targets[i].std);
+    to[i] = static_cast<float>((row.targets[i] - schema.targets[i].mean) / schema.targets[i].std);
 }
 
 }  // namespace mlx::data

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -42,7 +43,15 @@ struct RowSchema {
 Json to_json(const RowSchema& schema);
 RowSchema schema_from_json(const Json& json, const std::string& what);  // kCorrupt naming `what` and the key
 
-// A split's rows, before they are normalised.
+// A row before it is normalised. Its pointers are valid as long as what holds it says.
+struct RowView {
+  const double* numbers = nullptr;      // of the columns that are numbers, in the schema's order; NaN where missing
+  const double* targets = nullptr;      // unless of kClass
+  const std::int32_t* codes = nullptr;  // of the categories: index into the values, -1 for none of them
+  std::int32_t label = 0;               // of kClass
+};
+
+// A table's rows in memory, before they are normalised.
 struct Rows {
   std::int64_t count = 0;
   std::vector<double> numbers;       // [count][columns that are numbers], in the schema's order; NaN where missing
@@ -50,6 +59,7 @@ struct Rows {
   std::vector<std::int32_t> labels;  // [count] of kClass
   std::vector<double> targets;       // [count][targets] of the others
   RowSchema schema;
+  RowView operator[](std::int64_t index) const;
 };
 
 struct RowFile {
@@ -106,13 +116,18 @@ RowSchema fit_schema_on(const RowSchema& base, const RowFile& file, const RowOpt
 // Reads rows by a schema, with or without targets (labels and targets are then empty). Throws kUsage if columns of the
 // schema are missing, naming all of them; kCorrupt with the line for a value that does not fit.
 Rows read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, Progress& progress);
+// The same, a row at a time: `take` gets each in order, valid during the call.
+using TakeRow = std::function<void(const RowView&)>;
+void read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, const TakeRow& take,
+               Progress& progress);
 
-// The schema with mean and std of its numbers over `of` the rows, of targets that are numbers too. What `base` (or
-// nullptr) has measured keeps its measure.
-RowSchema measured(const Rows& rows, const IndexSet& of, const RowSchema* base = nullptr);
-// Writes row `index` as network input: schema.width() floats.
-void write_features(const Rows& rows, const RowSchema& schema, std::int64_t index, float* to);
+// The schema with mean and std of its numbers over rows, of targets that are numbers too. `scan` calls its argument
+// with each row, in the same order every time. What `base` (or nullptr) has measured keeps its measure.
+using ScanRows = std::function<void(const TakeRow&)>;
+RowSchema measured(RowSchema schema, const ScanRows& scan, const RowSchema* base = nullptr);
+// Writes a row as network input: schema.width() floats.
+void write_features(const RowView& row, const RowSchema& schema, float* to);
 // Writes its targets, one float each.
-void write_targets(const Rows& rows, const RowSchema& schema, std::int64_t index, float* to);
+void write_targets(const RowView& row, const RowSchema& schema, float* to);
 
 }  // namespace mlx::data

@@ -38,7 +38,16 @@ Character first_character(std::string_view text) {
   return {code, length};
 }
 
-[[noreturn]] void not_utf8(std::string_view what, std::size_t offset) {
+std::string utf8(std::uint32_t code) {
+  const auto byte = [](std::uint32_t bits) { return static_cast<char>(static_cast<unsigned char>(bits)); };
+  const auto rest = [&](unsigned shift) { return byte(0x80 | ((code >> shift) & 0x3F)); };
+  if (code < 0x80) return {byte(code)};
+  if (code < 0x800) return {byte(0xC0 | code >> 6), rest(0)};
+  if (code < 0x10000) return {byte(0xE0 | code >> 12), rest(6), rest(0)};
+  return {byte(0xF0 | code >> 18), rest(12), rest(6), rest(0)};
+}
+
+[[noreturn]] void not_utf8(std::string_view what, std::uint64_t offset) {
   throw Error(ErrorKind::kUsage, fmt::format("{}: not UTF-8 at offset {}", what, offset),
               "tokenizer = \"bytes\" takes anything");
 }
@@ -69,21 +78,26 @@ Tokenizer Tokenizer::bytes() {
 }
 
 Tokenizer Tokenizer::chars(std::string_view text, std::string_view what) {
-  std::vector<char> seen(kCodePoints, 0);
-  std::vector<std::pair<std::uint32_t, std::string>> found;
-  for (std::size_t at = 0; at < text.size();) {
-    const Character character = first_character(text.substr(at));
-    if (character.bytes == 0) not_utf8(what, at);
-    if (!seen[character.code]) {
-      seen[character.code] = 1;
-      found.emplace_back(character.code, text.substr(at, character.bytes));
-    }
+  CharacterSet characters;
+  characters.add(text, what, 0);
+  return characters.tokenizer();
+}
+
+Tokenizer::CharacterSet::CharacterSet() : seen_(kCodePoints, 0) {}
+
+void Tokenizer::CharacterSet::add(std::string_view piece, std::string_view what, std::uint64_t offset) {
+  for (std::size_t at = 0; at < piece.size();) {
+    const Character character = first_character(piece.substr(at));
+    if (character.bytes == 0) not_utf8(what, offset + at);
+    seen_[character.code] = 1;
     at += character.bytes;
   }
-  std::ranges::sort(found);
+}
+
+Tokenizer Tokenizer::CharacterSet::tokenizer() const {
   std::vector<std::string> pieces;
-  pieces.reserve(found.size());
-  std::ranges::transform(found, std::back_inserter(pieces), [](auto& each) { return std::move(each.second); });
+  for (std::uint32_t code = 0; code < kCodePoints; ++code)
+    if (seen_[code]) pieces.push_back(utf8(code));
   return {"chars", std::move(pieces)};
 }
 
@@ -118,7 +132,8 @@ Json Tokenizer::to_json() const {
   return out;
 }
 
-std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::string_view what, std::int64_t* unknown) const {
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::string_view what, std::int64_t* unknown,
+                                            std::uint64_t offset) const {
   std::vector<std::int32_t> out;
   out.reserve(text.size());
   if (kind_ == "bytes") {
@@ -127,12 +142,12 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::string_v
   }
   for (std::size_t at = 0; at < text.size();) {
     const Character character = first_character(text.substr(at));
-    if (character.bytes == 0) not_utf8(what, at);
+    if (character.bytes == 0) not_utf8(what, offset + at);
     const std::int32_t token = character.code < tokens_.size() ? tokens_[character.code] : kUnknown;
     if (token == kUnknown && unknown == nullptr) {
       throw Error(ErrorKind::kUsage,
                   fmt::format("{}: the character {} at offset {} is not among the {} that the model knows", what,
-                              shown(character.code, text.substr(at, character.bytes)), at, size()),
+                              shown(character.code, text.substr(at, character.bytes)), offset + at, size()),
                   "the vocabulary comes from the training text; tokenizer = \"bytes\" takes any text");
     }
     if (token == kUnknown) ++*unknown;
@@ -140,6 +155,17 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::string_v
     at += character.bytes;
   }
   return out;
+}
+
+std::size_t Tokenizer::unfinished(std::string_view text) const {
+  if (kind_ != "chars") return 0;
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xC0) == 0x80) continue;
+    const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
+    return length > back ? back : 0;
+  }
+  return 0;
 }
 
 std::string_view Tokenizer::piece(std::int32_t token) const {

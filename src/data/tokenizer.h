@@ -23,6 +23,17 @@ class Tokenizer {
   static Tokenizer bytes();
   // Throws kUsage, naming the place, if `text` is not UTF-8; `what` names the text in the message.
   static Tokenizer chars(std::string_view text, std::string_view what);
+  // The same for a text in pieces, which end between characters.
+  class CharacterSet {
+   public:
+    CharacterSet();
+    // `offset`: of the piece in the text, for messages.
+    void add(std::string_view piece, std::string_view what, std::uint64_t offset);
+    Tokenizer tokenizer() const;
+
+   private:
+    std::vector<char> seen_;  // by code point
+  };
   // Reads what to_json wrote; throws kCorrupt, naming `what` and the fault.
   static Tokenizer from_json(const Json& json, std::string_view what);
   Json to_json() const;
@@ -30,8 +41,11 @@ class Tokenizer {
   const std::string& kind() const { return kind_; }
   std::int64_t size() const { return static_cast<std::int64_t>(pieces_.size()); }
   // A character outside the vocabulary becomes kUnknown and is counted in `unknown`. Without `unknown` it throws
-  // kUsage, naming the character and its place in `what`.
-  std::vector<std::int32_t> encode(std::string_view text, std::string_view what, std::int64_t* unknown = nullptr) const;
+  // kUsage, naming the character and its place in `what`, in which `text` begins at `offset`.
+  std::vector<std::int32_t> encode(std::string_view text, std::string_view what, std::int64_t* unknown = nullptr,
+                                   std::uint64_t offset = 0) const;
+  // The bytes at the end of `text` that may begin a character, whose rest is in the next piece.
+  std::size_t unfinished(std::string_view text) const;
   // The bytes of one token: a whole character for "chars"; "" if it is in no vocabulary.
   std::string_view piece(std::int32_t token) const;
   std::string decode(std::span<const std::int32_t> tokens) const;

@@ -77,7 +77,7 @@ Answers answer_rows(Session& session, const data::Rows& rows, Progress& progress
     progress.check_interrupted();
     const std::int64_t taken = std::min(session.max_batch(), rows.count - first);
     for (std::int64_t i = 0; i < taken; ++i)
-      data::write_features(rows, schema, first + i, session.input() + i * model.signature().example);
+      data::write_features(rows[first + i], schema, session.input() + i * model.signature().example);
     append_answers(model, session.run(taken), out);
     progress.advance(static_cast<std::uint64_t>(taken));
   }

@@ -164,7 +164,7 @@ class RowTensorReader final : public ExampleReader {
     examples.count = rows.count;
     examples.values.resize(static_cast<std::size_t>(rows.count * signature_.example));
     for (std::int64_t i = 0; i < rows.count; ++i)
-      data::write_features(rows, schema_, i, examples.values.data() + i * signature_.example);
+      data::write_features(rows[i], schema_, examples.values.data() + i * signature_.example);
     return examples;
   }
 

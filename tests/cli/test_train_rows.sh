@@ -58,6 +58,10 @@ hold_out = 0.1' ""
 trained price
 same "$(json "d['target'], d['unit'], d['count']")" "('numbers', 'rows', 80)"
 same "$(json "d['metrics']['r2'] > 0.97 and 3 < d['metrics']['rmse'] < 30 and d['metrics']['mae'] < d['metrics']['rmse']")" True
+metrics=$(json "d['metrics']")
+error 2 "--memory" mlx eval price --data data/houses --memory lots
+expect 0 mlx eval price --data data/houses --force --memory 1KiB --json  # the rows come from a temporary file
+same "$(json "d['metrics']")" "$metrics"
 same "$(json "'accuracy' in d")" False
 expect 0 mlx eval price --data data/houses
 has "$out" "r2 0.9"

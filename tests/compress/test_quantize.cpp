@@ -225,11 +225,10 @@ void check_language_model(const std::string& family, const std::string& more, in
   NoProgress silent;
   const nn::Model made = language_model(family, kVocabulary, more);
   const infer::Model f32(made, kernels::best_backend(), pool);
-  data::Text text;
-  for (std::uint32_t i = 0; i < 600; ++i)
-    text.tokens.push_back(static_cast<std::int32_t>(i * i * 7 % 31 % kVocabulary));
-  text.tokenizer = std::make_shared<data::Tokenizer>(data::Tokenizer::chars("abcdefghijklm", "text"));
-  const data::DatasetPtr dataset = data::make_dataset(text);
+  std::vector<std::int32_t> tokens;
+  for (std::uint32_t i = 0; i < 600; ++i) tokens.push_back(static_cast<std::int32_t>(i * i * 7 % 31 % kVocabulary));
+  const data::DatasetPtr dataset = data::make_dataset(
+      data::text_of(tokens, std::make_shared<data::Tokenizer>(data::Tokenizer::chars("abcdefghijklm", "text"))));
   const nn::Model quantized = compress::quantize_int8(f32, compress::calibrate(f32, *dataset, {}, silent));
   int found = 0;
   for (const graph::Node& node : quantized.graph.nodes)
@@ -239,7 +238,7 @@ void check_language_model(const std::string& family, const std::string& more, in
   const infer::Model int8(quantized, kernels::best_backend(), pool),
       oracle(quantized, kernels::backend_named("ref"), pool);
   infer::Session before(f32), after(int8), exact(oracle);
-  const std::span<const std::int32_t> window = std::span(text.tokens).first(16);
+  const std::span<const std::int32_t> window = std::span(tokens).first(16);
   const std::vector<float> a = logits_of(before, window), b = logits_of(after, window), c = logits_of(exact, window);
   double error = 0, size = 0, off = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {

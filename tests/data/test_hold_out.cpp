@@ -47,7 +47,9 @@ struct Chosen {
   std::vector<std::int64_t> held_out, rest;
 };
 Chosen chosen(std::int64_t count, std::int64_t size) {
-  const std::vector<std::int64_t> order = shuffled(count, kSeed, ~std::uint64_t{0});
+  const IndexList list = shuffled(count, kSeed, ~std::uint64_t{0});
+  std::vector<std::int64_t> order;
+  for (std::int64_t i = 0; i < count; ++i) order.push_back(list[i]);
   Chosen out{{order.begin(), order.begin() + size}, {order.begin() + size, order.end()}};
   std::ranges::sort(out.held_out);
   std::ranges::sort(out.rest);
@@ -141,28 +143,26 @@ TEST_CASE("hold-out of images: the examples of a copy, augmented alike, and not 
 }
 
 TEST_CASE("hold-out of rows: the rows of a copy, and means over the rest alone") {
-  const auto rows = std::make_shared<const Rows>(made_up_rows(150));
-  const DatasetPtr dataset = make_dataset(rows);
+  const Rows rows = made_up_rows(150);
+  const SpooledRows spooled = spool_rows(rows);
+  const DatasetPtr dataset = make_dataset(spooled);
   const Parts parts = dataset->hold_out(40, kSeed);
-  CHECK(rows.use_count() == 4);
+  CHECK(spooled.rows.use_count() == 4);
   const Chosen indices = chosen(150, 40);
-  check_same(*parts.rest, *make_dataset(copied(*rows, indices.rest)));
-  check_same(*parts.held_out, *make_dataset(copied(*rows, indices.held_out)));
+  check_same(*parts.rest, *make_dataset(copied(rows, indices.rest)));
+  check_same(*parts.held_out, *make_dataset(copied(rows, indices.held_out)));
   CHECK(parts.rest->measure(nullptr).rows != dataset->measure(nullptr).rows);
 }
 
 TEST_CASE("hold-out of text: its end, as a range of the same tokens") {
-  const auto text = std::make_shared<const Text>([] {
-    Text made;
-    made.tokenizer = std::make_shared<Tokenizer>(Tokenizer::bytes());
-    for (std::uint32_t i = 0; i < 500; ++i) made.tokens.push_back(static_cast<std::int32_t>(i * i % 251));
-    return made;
-  }());
+  std::vector<std::int32_t> tokens;
+  for (std::uint32_t i = 0; i < 500; ++i) tokens.push_back(static_cast<std::int32_t>(i * i % 251));
+  const Text text = text_of(tokens, std::make_shared<Tokenizer>(Tokenizer::bytes()));
   const DatasetPtr dataset = make_dataset(text);
   const Parts parts = dataset->hold_out(100, kSeed);
-  CHECK(text.use_count() == 4);
+  CHECK(text.spool.use_count() == 4);
   const auto part = [&](std::ptrdiff_t begin, std::ptrdiff_t end) {
-    return make_dataset(Text{{text->tokens.begin() + begin, text->tokens.begin() + end}, 0, text->tokenizer});
+    return make_dataset(text_of({tokens.begin() + begin, tokens.begin() + end}, text.tokenizer));
   };
   check_same(*parts.rest, *part(0, 400));
   check_same(*parts.held_out, *part(400, 500));

@@ -34,13 +34,15 @@ Rows rows_of(const std::string& text, const RowOptions& options, TableKind kind 
   NoProgress silent;
   const RowFile file = file_of(text, kind);
   Rows rows = read_rows(file, fit_schema(file, options), true, silent);
-  rows.schema = measured(rows, {0, rows.count});
+  rows.schema = measured(rows.schema, [&](const TakeRow& take) {
+    for (std::int64_t i = 0; i < rows.count; ++i) take(rows[i]);
+  });
   return rows;
 }
 
 std::vector<float> features_of(const Rows& rows, std::int64_t index) {
   std::vector<float> out(static_cast<std::size_t>(rows.schema.width()));
-  write_features(rows, rows.schema, index, out.data());
+  write_features(rows[index], rows.schema, out.data());
   return out;
 }
 
@@ -87,7 +89,7 @@ TEST_CASE("rows: numbers are normalised, categories one-hot by their sorted valu
   CHECK(features_of(rows, 2) == std::vector<float>{root, 0, 1, 0, 0, 1});
   CHECK(rows.schema.targets[0].mean == 300);
   float target = 0;
-  write_targets(rows, rows.schema, 2, &target);
+  write_targets(rows[2], rows.schema, &target);
   CHECK(static_cast<double>(target) == doctest::Approx(300 / std::sqrt((0 + 22500 + 90000 + 22500) / 4.0)));
 }
 

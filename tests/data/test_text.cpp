@@ -11,11 +11,17 @@ using namespace mlx::data;
 
 namespace {
 
-Text text_of(std::int64_t tokens) {
-  Text text;
-  text.tokenizer = std::make_shared<Tokenizer>(Tokenizer::bytes());
-  for (std::int64_t i = 0; i < tokens; ++i) text.tokens.push_back(static_cast<std::int32_t>(i));
-  return text;
+// 0, 1, 2 …, of a vocabulary of a thousand characters.
+Text counting(std::int64_t count) {
+  static const auto tokenizer = std::make_shared<const Tokenizer>([] {
+    std::string text;
+    for (int code = 0x800; code < 0x800 + 1000; ++code)
+      text += {static_cast<char>(0xE0), static_cast<char>(0x80 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
+    return Tokenizer::chars(text, "x");
+  }());
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+  std::ranges::generate(tokens, [next = 0]() mutable { return next++; });
+  return text_of(tokens, tokenizer);
 }
 
 using Epoch = std::vector<std::vector<std::int32_t>>;  // windows
@@ -45,14 +51,14 @@ Epoch epoch_of(const Text& text, std::int64_t context, const BatchOptions& optio
 }  // namespace
 
 TEST_CASE("text: evaluation sees every token once, the last window filled up") {
-  const Epoch windows = epoch_of(text_of(11), 4, {.batch = 2}, 0);
+  const Epoch windows = epoch_of(counting(11), 4, {.batch = 2}, 0);
   CHECK(windows == Epoch{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, -1, -1}});
-  CHECK(epoch_of(text_of(9), 4, {.batch = 8}, 0).size() == 2);
-  CHECK(epoch_of(text_of(2), 4, {.batch = 8}, 0) == Epoch{{0, -1, -1, -1}});
+  CHECK(epoch_of(counting(9), 4, {.batch = 8}, 0).size() == 2);
+  CHECK(epoch_of(counting(2), 4, {.batch = 8}, 0) == Epoch{{0, -1, -1, -1}});
 }
 
 TEST_CASE("text: each epoch cuts windows that do not overlap, from its own offset, in its own order") {
-  const Text text = text_of(1000);
+  const Text text = counting(1000);
   const BatchOptions options{.batch = 8, .seed = 7, .shuffle = true, .drop_last = true};
   std::set<std::int32_t> offsets, seen;
   for (std::uint64_t number = 0; number < 400; ++number) {
@@ -75,23 +81,21 @@ TEST_CASE("text: each epoch cuts windows that do not overlap, from its own offse
 }
 
 TEST_CASE("text: shorter than a window") {
-  CHECK_THROWS_WITH_AS((void)text_batches(text_of(8), 8, {.batch = 1, .shuffle = true}),
+  CHECK_THROWS_WITH_AS((void)text_batches(counting(8), 8, {.batch = 1, .shuffle = true}),
                        "the text has 8 tokens, a window and the token behind it needs 9", Error);
-  CHECK(epoch_of(text_of(9), 8, {.batch = 1, .shuffle = true}, 0).size() == 1);
-  CHECK_THROWS_AS((void)text_batches(text_of(1), 8, {.batch = 1}), Error);
+  CHECK(epoch_of(counting(9), 8, {.batch = 1, .shuffle = true}, 0).size() == 1);
+  CHECK_THROWS_AS((void)text_batches(counting(1), 8, {.batch = 1}), Error);
 }
 
 TEST_CASE("text: the end that is held out is counted in bytes and cut between characters") {
-  Text text;
   const std::string bytes = "abcé€";  // 1 1 1 2 3
-  text.tokenizer = std::make_shared<Tokenizer>(Tokenizer::chars(bytes, "x"));
-  text.tokens = text.tokenizer->encode(bytes, "x");
+  const auto tokenizer = std::make_shared<Tokenizer>(Tokenizer::chars(bytes, "x"));
+  const Text text = text_of(tokenizer->encode(bytes, "x"), tokenizer);
   const DatasetPtr dataset = make_dataset(text);
   CHECK(dataset->hold_out_size() == 8);
-  const std::size_t cut = end_of(text.tokens, *text.tokenizer, 4);
-  const std::span<const std::int32_t> tokens(text.tokens);
-  CHECK(text.tokenizer->decode(tokens.first(cut)) == "abc");
-  CHECK(text.tokenizer->decode(tokens.subspan(cut)) == "é€");
+  const std::int64_t cut = end_of(text, 0, 5, 4);
+  CHECK(tokenizer->decode(text.tokens(0, cut)) == "abc");
+  CHECK(tokenizer->decode(text.tokens(cut, 5)) == "é€");
   const Parts parts = dataset->hold_out(4, 1);
   CHECK(parts.rest->describe().count == 3);
   CHECK(parts.held_out->describe().count == 2);
@@ -112,14 +116,14 @@ TEST_CASE("text: the files of a split, plain or gzip, are concatenated") {
   const DatasetPtr train = load(*dataset.store, id, "train", reading, silent);
   CHECK(train->describe().kind == &text_kind);
   const Text train_text = load_text(*dataset.store, id, "train", reading, silent);
-  CHECK(train_text.tokenizer->decode(train_text.tokens) == "hello world");
+  CHECK(train_text.tokenizer->decode(train_text.tokens(0, train_text.count())) == "hello world");
   CHECK(train->describe().outputs == 8);
   CHECK(train->describe().count == 11);
   CHECK(describe(*dataset.store, id, "train", reading).outputs == 8);
   reading.fitted = std::make_shared<Preprocessing>(train->measure(nullptr));
   const Text valid = load_text(*dataset.store, id, "valid", reading, silent);
   CHECK(valid.unknown == 1);  // the exclamation mark
-  CHECK(valid.tokenizer->decode(valid.tokens) == "hold");
+  CHECK(valid.tokenizer->decode(valid.tokens(0, valid.count())) == "hold");
   CHECK(load(*dataset.store, id, "valid", {}, silent)->describe().outputs == 256);
   CHECK(splits(*dataset.store, dataset.add({{"bible.txt", to_bytes("x")}})) == std::vector<std::string>{"train"});
   CHECK(splits(*dataset.store, dataset.add({{"a.txt", to_bytes("x")}, {"b.txt", to_bytes("x")}})).empty());

@@ -43,15 +43,13 @@ struct Loader::State {
   ImageSize size;
   std::int64_t count = 0;  // examples in an epoch
   std::uint64_t epoch = 0;
-  std::int64_t next = 0;            // batch
-  std::vector<std::int64_t> order;  // empty: in stored order
+  std::int64_t next = 0;  // batch
+  IndexList order;        // empty: in stored order
   Batch batch;
   std::vector<float> unmixed;  // the batch's images before mixup
 
   // The place in `subset` of the epoch's example at `position`.
-  std::int64_t example(std::int64_t position) const {
-    return order.empty() ? position : order[static_cast<std::size_t>(position)];
-  }
+  std::int64_t example(std::int64_t position) const { return order.empty() ? position : order[position]; }
   const std::uint8_t* pixels(std::int64_t place) const {
     return images.pixels.data() + subset[place] * size.elements();
   }

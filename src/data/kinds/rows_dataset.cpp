@@ -1,4 +1,4 @@
-// Rows as a dataset: a table's file, an index set over rows in memory, batches by a schema.
+// Rows as a dataset: a table's file, an index set over its rows in a spool, batches by a schema.
 
 #include "data/kinds/rows_dataset.h"
 
@@ -13,39 +13,88 @@
 namespace mlx::data {
 namespace {
 
+// Where the values of a row stand in its record: numbers, targets, codes, label. The size is a multiple of 8, so that
+// every record is aligned.
+struct RecordLayout {
+  std::int64_t numbers = 0, targets = 0, codes = 0, bytes = 0;
+
+  explicit RecordLayout(const RowSchema& schema) {
+    numbers = std::ranges::count_if(schema.features, &Column::is_number);
+    codes = static_cast<std::int64_t>(schema.features.size()) - numbers;
+    const bool classes = schema.kind == TargetKind::kClass;
+    if (!classes) targets = static_cast<std::int64_t>(schema.targets.size());
+    bytes = 8 * (numbers + targets) + (4 * (codes + classes) + 7) / 8 * 8;
+  }
+  RowView view(const std::uint8_t* record) const {
+    const auto* const wide = reinterpret_cast<const double*>(record);
+    const auto* const narrow = reinterpret_cast<const std::int32_t*>(wide + numbers + targets);
+    return {wide, wide + numbers, narrow, targets == 0 ? narrow[codes] : 0};
+  }
+  void write(const RowView& row, std::uint8_t* record) const {
+    auto* const wide = reinterpret_cast<double*>(record);
+    auto* const narrow = reinterpret_cast<std::int32_t*>(wide + numbers + targets);
+    std::copy_n(row.numbers, numbers, wide);
+    std::copy_n(row.targets, targets, wide + numbers);
+    std::copy_n(row.codes, codes, narrow);
+    if (targets == 0) narrow[codes] = row.label;
+  }
+};
+
+class RowSpooler {
+ public:
+  RowSpooler(const RowSchema& schema, const MemoryBudget& budget)
+      : layout_(schema), writer_(layout_.bytes, budget), record_(static_cast<std::size_t>(layout_.bytes / 8)) {}
+  void add(const RowView& row) {
+    auto* const record = reinterpret_cast<std::uint8_t*>(record_.data());
+    layout_.write(row, record);
+    writer_.append(record, 1);
+  }
+  SpoolPtr finish() { return writer_.finish(); }
+
+ private:
+  RecordLayout layout_;
+  SpoolWriter writer_;
+  std::vector<double> record_;
+};
+
 // f32[count,features] "features" and s32[count] or f32[count,targets].
 class RowBatches final : public BatchSource {
  public:
-  RowBatches(std::shared_ptr<const Rows> rows, IndexSet items, const RowSchema& schema, const BatchOptions& options)
-      : rows_(std::move(rows)),
-        items_(std::move(items)),
+  RowBatches(SpoolPtr rows, IndexSet items, const RowSchema& schema, const BatchOptions& options)
+      : items_(std::move(items)),
         schema_(schema),
+        layout_(schema),
         width_(schema.width()),
-        order_(items_.size(), options) {
+        order_(items_.size(), options),
+        reader_(std::move(rows)) {
     view_.inputs = {{rows_kind.input, nullptr, {0, width_}}};
     view_.target_dims = {0};
     if (schema.kind != TargetKind::kClass)
       view_.target_dims.push_back(static_cast<std::int64_t>(schema.targets.size()));
-    order_.start(0, 0);
+    start(0, 0);
   }
   std::int64_t batches() const override { return order_.batches(); }
   std::int64_t examples() const override { return order_.count(); }
-  void start(std::uint64_t epoch, std::int64_t first) override { order_.start(epoch, first); }
+  void start(std::uint64_t epoch, std::int64_t first) override {
+    reader_.stop();
+    order_.start(epoch, first);
+    const auto row = [this](std::int64_t position) { return items_[order_.at(position)]; };
+    reader_.start({row, order_.next(), order_.end(), order_.batch()});
+  }
   const BatchView* next() override {
-    const std::int64_t count = order_.advance();
+    const std::span<const std::uint8_t* const> records = reader_.next();
+    const auto count = static_cast<std::int64_t>(records.size());
     if (count == 0) return nullptr;
-    const auto targets = static_cast<std::int64_t>(schema_.targets.size());
     features_.resize(static_cast<std::size_t>(count * width_));
     labels_.resize(static_cast<std::size_t>(count));
-    targets_.resize(static_cast<std::size_t>(count * targets));
+    targets_.resize(static_cast<std::size_t>(count * layout_.targets));
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t row = items_[order_.example(i)];
-      write_features(*rows_, schema_, row, features_.data() + i * width_);
-      if (!rows_->targets.empty()) {
-        write_targets(*rows_, schema_, row, targets_.data() + i * targets);
-      } else if (!rows_->labels.empty()) {
-        labels_[static_cast<std::size_t>(i)] = rows_->labels[static_cast<std::size_t>(row)];
-      }
+      const RowView row = layout_.view(records[static_cast<std::size_t>(i)]);
+      write_features(row, schema_, features_.data() + i * width_);
+      if (layout_.targets > 0)
+        write_targets(row, schema_, targets_.data() + i * layout_.targets);
+      else
+        labels_[static_cast<std::size_t>(i)] = row.label;
     }
     view_.count = view_.units = view_.inputs[0].dims[0] = view_.target_dims[0] = count;
     view_.inputs[0].data = features_.data();
@@ -54,14 +103,15 @@ class RowBatches final : public BatchSource {
   }
 
  private:
-  std::shared_ptr<const Rows> rows_;
   IndexSet items_;
   RowSchema schema_;
+  RecordLayout layout_;
   std::int64_t width_;
   Order order_;
   std::vector<float> features_, targets_;
   std::vector<std::int32_t> labels_;
   BatchView view_;
+  SpoolReader reader_;  // last: its thread reads the order
 };
 
 Description description_of_rows(const RowSchema& schema, std::int64_t count) {
@@ -77,8 +127,10 @@ Description description_of_rows(const RowSchema& schema, std::int64_t count) {
 
 class RowsDataset final : public Dataset {
  public:
-  RowsDataset(std::shared_ptr<const Rows> rows, IndexSet items)
-      : rows_(std::move(rows)), items_(std::move(items)), about_(description_of_rows(rows_->schema, items_.size())) {}
+  RowsDataset(SpooledRows rows, IndexSet items)
+      : rows_(std::move(rows)), items_(std::move(items)), about_(description_of_rows(rows_.schema, items_.size())) {
+    about_.set_spool(*rows_.rows, items_.size());
+  }
 
   const Description& describe() const override { return about_; }
   DatasetPtr subset(const IndexSet& items) const override {
@@ -86,17 +138,31 @@ class RowsDataset final : public Dataset {
   }
   Preprocessing measure(const Preprocessing* base) const override {
     Preprocessing out;
-    out.rows = measured(*rows_, items_, base && base->rows ? &*base->rows : nullptr);
+    const auto scan = [&](const TakeRow& take) { scan_rows(take); };
+    out.rows = measured(rows_.schema, scan, base && base->rows ? &*base->rows : nullptr);
     return out;
   }
   std::unique_ptr<BatchSource> batches(const Preprocessing& preprocessing, const BatchOptions& options,
                                        Pool& /*pool*/) const override {
     if (!preprocessing.rows) fail(ErrorKind::kUsage, "the model does not say which columns it takes");
-    return std::make_unique<RowBatches>(rows_, items_, *preprocessing.rows, options);
+    CHECK(RecordLayout(*preprocessing.rows).bytes == rows_.rows->record());
+    return std::make_unique<RowBatches>(rows_.rows, items_, *preprocessing.rows, options);
   }
 
  private:
-  std::shared_ptr<const Rows> rows_;
+  // All of the items in order; rows between them are read too.
+  void scan_rows(const TakeRow& take) const {
+    if (items_.size() == 0) return;
+    const RecordLayout layout(rows_.schema);
+    std::int64_t item = 0;
+    const auto visit = [&](std::int64_t first, const std::uint8_t* records, std::int64_t count) {
+      for (; item < items_.size() && items_[item] < first + count; ++item)
+        take(layout.view(records + (items_[item] - first) * layout.bytes));
+    };
+    rows_.rows->scan(items_[0], items_[items_.size() - 1] + 1, visit);
+  }
+
+  SpooledRows rows_;
   IndexSet items_;
   Description about_;
 };
@@ -198,19 +264,26 @@ Description describe_stored_rows(const StoredSplit& split, const Reading& readin
   return out;
 }
 
-Rows read_stored_rows(const StoredSplit& split, const Reading& reading, Progress& progress) {
+// Reads the split by `read(file, schema)`.
+template <typename Read>
+auto read_stored_rows(const StoredSplit& split, const Reading& reading, Progress& progress, Read&& read) {
   split.store->want(split.files);
   const RowFile file = table_of(split);
   progress.begin(fmt::format("reading {}", file.name), 0, "B");
   const bool fitted = reading.fitted && reading.fitted->rows;
   const RowSchema schema = fitted ? *reading.fitted->rows : schema_of(file, reading);
-  Rows rows = read_rows(file, schema, true, progress);
+  auto rows = read(file, schema);
   progress.end();
   return rows;
 }
 
 DatasetPtr load_stored_rows(const StoredSplit& split, const Reading& reading, Progress& progress) {
-  return make_dataset(read_stored_rows(split, reading, progress));
+  return make_dataset(read_stored_rows(split, reading, progress, [&](const RowFile& file, const RowSchema& schema) {
+    RowSpooler spooler(schema, reading.budget);
+    read_rows(
+        file, schema, true, [&](const RowView& row) { spooler.add(row); }, progress);
+    return SpooledRows{schema, spooler.finish()};
+  }));
 }
 
 }  // namespace
@@ -230,14 +303,22 @@ const Kind rows_kind = {
     .load = load_stored_rows,
 };
 
-DatasetPtr make_dataset(std::shared_ptr<const Rows> rows) {
-  const IndexSet all(0, rows->count);
+SpooledRows spool_rows(const Rows& rows, const MemoryBudget& budget) {
+  RowSpooler spooler(rows.schema, budget);
+  for (std::int64_t i = 0; i < rows.count; ++i) spooler.add(rows[i]);
+  return {rows.schema, spooler.finish()};
+}
+
+DatasetPtr make_dataset(SpooledRows rows) {
+  const IndexSet all(0, rows.rows->count());
   return std::make_shared<RowsDataset>(std::move(rows), all);
 }
 
 Rows load_rows(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,
                Progress& progress) {
-  return read_stored_rows(stored_split(store, manifest, split, rows_kind), reading, progress);
+  return read_stored_rows(
+      stored_split(store, manifest, split, rows_kind), reading, progress,
+      [&](const RowFile& file, const RowSchema& schema) { return read_rows(file, schema, true, progress); });
 }
 
 }  // namespace mlx::data

@@ -3,6 +3,9 @@
 #include "data/kinds/text.h"
 
 #include <algorithm>
+#include <cstring>
+#include <functional>
+#include <limits>
 
 #include "base/error.h"
 #include "data/readers/byte_stream.h"
@@ -12,48 +15,143 @@ namespace {
 
 constexpr std::size_t kReadPiece = std::size_t{1} << 20;
 
-void append_file(const store::Store& store, const store::Entry& file, std::string& to, Progress& progress) {
-  const store::BlobReader blob = store.open_blob(file.content);
-  const std::unique_ptr<ByteStream> stream = open_stream(blob, file.path);
-  for (;;) {
-    progress.check_interrupted();
-    const std::size_t had = to.size();
-    to.resize(had + kReadPiece);
-    const std::size_t got = stream->read(to.data() + had, kReadPiece);
-    to.resize(had + got);
-    progress.advance(got);
-    if (got < kReadPiece) return;
+constexpr std::int64_t kTokens = 1 << 18;  // decoded at once
+
+// Calls visit(piece, offset) for the concatenated files, piece by piece; returns the size. With a tokenizer of
+// characters, pieces end between characters.
+using VisitText = std::function<void(std::string_view, std::uint64_t)>;
+std::uint64_t scan_files(const store::Store& store, const std::vector<store::Entry>& files, const Tokenizer* tokenizer,
+                         const VisitText& visit, Progress& progress) {
+  std::string piece;
+  std::uint64_t offset = 0;
+  for (const store::Entry& file : files) {
+    const store::BlobReader blob = store.open_blob(file.content);
+    const std::unique_ptr<ByteStream> stream = open_stream(blob, file.path);
+    for (std::size_t got = kReadPiece; got == kReadPiece;) {
+      progress.check_interrupted();
+      const std::size_t kept = piece.size();
+      piece.resize(kept + kReadPiece);
+      got = stream->read(piece.data() + kept, kReadPiece);
+      piece.resize(kept + got);
+      progress.advance(got);
+      const std::size_t whole = piece.size() - (tokenizer ? tokenizer->unfinished(piece) : 0);
+      visit(std::string_view(piece).substr(0, whole), offset);
+      offset += whole;
+      piece.erase(0, whole);
+    }
   }
+  if (!piece.empty()) visit(piece, offset);  // which is told that it is cut off
+  return offset + piece.size();
+}
+
+template <typename Narrow>
+void pack_as(std::span<const std::int32_t> tokens, std::uint8_t* to) {
+  for (const std::int32_t token : tokens) {
+    const auto narrow = static_cast<Narrow>(token);  // -1 becomes the largest
+    std::memcpy(to, &narrow, sizeof narrow);
+    to += sizeof narrow;
+  }
+}
+
+template <typename Narrow>
+void unpack_as(const std::uint8_t* from, std::int64_t count, std::uint32_t unknown, std::int32_t* to) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    Narrow narrow = 0;
+    std::memcpy(&narrow, from + i * static_cast<std::int64_t>(sizeof narrow), sizeof narrow);
+    to[i] = unknown != 0 && narrow == unknown ? Tokenizer::kUnknown : static_cast<std::int32_t>(narrow);
+  }
+}
+
+void append_tokens(std::span<const std::int32_t> tokens, const TokenCode& code, Bytes& packed, SpoolWriter& to) {
+  packed.resize(tokens.size() * static_cast<std::size_t>(code.bytes));
+  code.pack(tokens, packed.data());
+  to.append(packed.data(), static_cast<std::int64_t>(tokens.size()));
 }
 
 }  // namespace
 
+TokenCode::TokenCode(const Tokenizer& tokenizer) {
+  const bool whole = tokenizer.kind() == "bytes";
+  bytes = tokenizer.size() < 256 || whole ? 1 : tokenizer.size() < 65536 ? 2 : 4;
+  if (!whole) unknown = std::numeric_limits<std::uint32_t>::max() >> (32 - 8 * bytes);
+}
+
+void TokenCode::pack(std::span<const std::int32_t> tokens, std::uint8_t* to) const {
+  if (bytes == 1) return pack_as<std::uint8_t>(tokens, to);
+  if (bytes == 2) return pack_as<std::uint16_t>(tokens, to);
+  pack_as<std::uint32_t>(tokens, to);
+}
+
+void TokenCode::unpack(const std::uint8_t* from, std::int64_t count, std::int32_t* to) const {
+  if (bytes == 1) return unpack_as<std::uint8_t>(from, count, unknown, to);
+  if (bytes == 2) return unpack_as<std::uint16_t>(from, count, unknown, to);
+  unpack_as<std::uint32_t>(from, count, unknown, to);
+}
+
+std::vector<std::int32_t> Text::tokens(std::int64_t begin, std::int64_t end) const {
+  const TokenCode code(*tokenizer);
+  Bytes packed(static_cast<std::size_t>((end - begin) * code.bytes));
+  spool->read(begin, end - begin, packed.data());
+  std::vector<std::int32_t> out(static_cast<std::size_t>(end - begin));
+  code.unpack(packed.data(), end - begin, out.data());
+  return out;
+}
+
+Text text_of(std::span<const std::int32_t> tokens, std::shared_ptr<const Tokenizer> tokenizer,
+             const MemoryBudget& budget) {
+  const TokenCode code(*tokenizer);
+  SpoolWriter writer(code.bytes, budget);
+  Bytes packed;
+  append_tokens(tokens, code, packed, writer);
+  return {writer.finish(), std::ranges::count(tokens, Tokenizer::kUnknown), std::move(tokenizer)};
+}
+
 Text read_text(const store::Store& store, const std::vector<store::Entry>& files, const std::string& kind,
-               std::shared_ptr<const Tokenizer> tokenizer, Progress& progress) {
-  std::string bytes, name;
-  for (const store::Entry& file : files) {
-    append_file(store, file, bytes, progress);
-    name += (name.empty() ? "" : ", ") + file.path;
+               std::shared_ptr<const Tokenizer> tokenizer, const MemoryBudget& budget, Progress& progress) {
+  std::string name;
+  for (const store::Entry& file : files) name += (name.empty() ? "" : ", ") + file.path;
+  if (!tokenizer && kind == "chars") {
+    const Tokenizer cutting = Tokenizer::chars({}, name);
+    Tokenizer::CharacterSet characters;
+    scan_files(
+        store, files, &cutting,
+        [&](std::string_view piece, std::uint64_t offset) { characters.add(piece, name, offset); }, progress);
+    tokenizer = std::make_shared<Tokenizer>(characters.tokenizer());
   }
-  if (bytes.empty()) fail(ErrorKind::kCorrupt, "{}: the file is empty, expected text", name);
+  if (!tokenizer) tokenizer = std::make_shared<Tokenizer>(Tokenizer::bytes());
   Text text;
-  if (!tokenizer)
-    tokenizer = std::make_shared<Tokenizer>(kind == "chars" ? Tokenizer::chars(bytes, name) : Tokenizer::bytes());
   text.tokenizer = std::move(tokenizer);
-  text.tokens = text.tokenizer->encode(bytes, name, &text.unknown);
+  const TokenCode code(*text.tokenizer);
+  SpoolWriter writer(code.bytes, budget);
+  Bytes packed;
+  const auto encode = [&](std::string_view piece, std::uint64_t offset) {
+    append_tokens(text.tokenizer->encode(piece, name, &text.unknown, offset), code, packed, writer);
+  };
+  if (scan_files(store, files, text.tokenizer.get(), encode, progress) == 0)
+    fail(ErrorKind::kCorrupt, "{}: the file is empty, expected text", name);
+  text.spool = writer.finish();
   return text;
 }
 
-std::size_t end_of(std::span<const std::int32_t> tokens, const Tokenizer& tokenizer, std::int64_t bytes) {
-  std::size_t at = tokens.size();
-  for (std::int64_t taken = 0; at > 0 && taken < bytes; --at)
-    taken += std::max<std::int64_t>(1, static_cast<std::int64_t>(tokenizer.piece(tokens[at - 1]).size()));
-  return at;
+std::int64_t end_of(const Text& text, std::int64_t begin, std::int64_t end, std::int64_t bytes) {
+  std::int64_t taken = 0;
+  while (end > begin && taken < bytes) {
+    const std::int64_t first = std::max(begin, end - kTokens);
+    const std::vector<std::int32_t> tokens = text.tokens(first, end);
+    for (; end > first && taken < bytes; --end) {
+      const std::int32_t token = tokens[static_cast<std::size_t>(end - 1 - first)];
+      taken += std::max<std::int64_t>(1, static_cast<std::int64_t>(text.tokenizer->piece(token).size()));
+    }
+  }
+  return end;
 }
 
-std::int64_t byte_count(std::span<const std::int32_t> tokens, const Tokenizer& tokenizer) {
+std::int64_t byte_count(const Text& text, std::int64_t begin, std::int64_t end) {
   std::int64_t bytes = 0;
-  for (const std::int32_t token : tokens) bytes += static_cast<std::int64_t>(tokenizer.piece(token).size());
+  for (std::int64_t first = begin; first < end; first += kTokens) {
+    for (const std::int32_t token : text.tokens(first, std::min(end, first + kTokens)))
+      bytes += static_cast<std::int64_t>(text.tokenizer->piece(token).size());
+  }
   return bytes;
 }
 

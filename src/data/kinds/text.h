@@ -1,4 +1,5 @@
-// Text as examples: one long sequence of tokens, cut into windows. Used by training and evaluation of language models.
+// Text as examples: one long sequence of tokens in a spool (spool.h), cut into windows. Used by training and evaluation
+// of language models.
 #pragma once
 
 #include <cstdint>
@@ -8,25 +9,43 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "data/spool.h"
 #include "data/tokenizer.h"
 #include "store/pack/store.h"
 
 namespace mlx::data {
 
-struct Text {
-  std::vector<std::int32_t> tokens;
-  std::int64_t unknown = 0;                    // of them, in no vocabulary
-  std::shared_ptr<const Tokenizer> tokenizer;  // what they were made with
+// Tokens as unsigned integers of 1, 2 or 4 bytes, as few as the vocabulary allows. Tokenizer::kUnknown is the largest
+// one; a vocabulary of bytes needs none.
+struct TokenCode {
+  explicit TokenCode(const Tokenizer& tokenizer);
+  void pack(std::span<const std::int32_t> tokens, std::uint8_t* to) const;
+  void unpack(const std::uint8_t* from, std::int64_t count, std::int32_t* to) const;
+
+  int bytes = 4;
+  std::uint32_t unknown = 0;  // 0: none
 };
 
-// Reads the concatenated files. With `tokenizer`, unknown characters become Tokenizer::kUnknown; otherwise a tokenizer
-// of this `kind` ("bytes", "chars") is made from the text. Throws kUsage if "chars" meets invalid UTF-8, kCorrupt for
-// damaged gzip.
-Text read_text(const store::Store& store, const std::vector<store::Entry>& files, const std::string& kind,
-               std::shared_ptr<const Tokenizer> tokenizer, Progress& progress);
+struct Text {
+  SpoolPtr spool;                              // of tokens
+  std::int64_t unknown = 0;                    // of them, in no vocabulary
+  std::shared_ptr<const Tokenizer> tokenizer;  // what they were made with
 
-// The index from which the last tokens have at least `bytes` together; 0 if all of them have no more.
-std::size_t end_of(std::span<const std::int32_t> tokens, const Tokenizer& tokenizer, std::int64_t bytes);
-std::int64_t byte_count(std::span<const std::int32_t> tokens, const Tokenizer& tokenizer);
+  std::int64_t count() const { return spool->count(); }
+  std::vector<std::int32_t> tokens(std::int64_t begin, std::int64_t end) const;
+};
+Text text_of(std::span<const std::int32_t> tokens, std::shared_ptr<const Tokenizer> tokenizer,
+             const MemoryBudget& budget = {});
+
+// Reads the concatenated files. With `tokenizer`, unknown characters become Tokenizer::kUnknown; otherwise a tokenizer
+// of this `kind` ("bytes", "chars") is made from the text, which "chars" reads twice. Throws kUsage if "chars" meets
+// invalid UTF-8, kCorrupt for damaged gzip.
+Text read_text(const store::Store& store, const std::vector<store::Entry>& files, const std::string& kind,
+               std::shared_ptr<const Tokenizer> tokenizer, const MemoryBudget& budget, Progress& progress);
+
+// Of the tokens [begin, end): the index from which the last ones have at least `bytes` together, `begin` if all of them
+// have no more; and the bytes of all.
+std::int64_t end_of(const Text& text, std::int64_t begin, std::int64_t end, std::int64_t bytes);
+std::int64_t byte_count(const Text& text, std::int64_t begin, std::int64_t end);
 
 }  // namespace mlx::data

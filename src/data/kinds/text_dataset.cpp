@@ -16,8 +16,6 @@ namespace {
 
 constexpr std::uint64_t kOffsetStream = 0x6F6666736574ull;  // "offset"
 
-using Tokens = std::span<const std::int32_t>;
-
 // The number of windows in an epoch, and how far from the beginning the first one can start. Each needs one token more
 // than its length, which may be the next window's first.
 struct Windows {
@@ -36,13 +34,16 @@ Windows windows_of(std::int64_t tokens, std::int64_t context, bool shuffle) {
 // the text are used in other epochs.
 class TextBatches final : public BatchSource {
  public:
-  TextBatches(std::shared_ptr<const Text> text, Tokens tokens, const BatchOptions& options)
-      : text_(std::move(text)),
-        tokens_(tokens),
+  // `tokens` is a range.
+  TextBatches(const Text& text, const IndexSet& tokens, const BatchOptions& options)
+      : begin_(tokens[0]),
+        count_(tokens.size()),
         context_(options.context),
         seed_(options.seed),
-        windows_(windows_of(static_cast<std::int64_t>(tokens.size()), options.context, options.shuffle)),
-        order_(windows_.count, options) {
+        code_(*text.tokenizer),
+        windows_(windows_of(count_, options.context, options.shuffle)),
+        order_(windows_.count, options),
+        reader_(text.spool) {
     view_.target_dims = {0, context_};
     view_.inputs = {{text_kind.input, nullptr, view_.target_dims}};
     start(0, 0);
@@ -50,17 +51,23 @@ class TextBatches final : public BatchSource {
   std::int64_t batches() const override { return order_.batches(); }
   std::int64_t examples() const override { return order_.count(); }
   void start(std::uint64_t epoch, std::int64_t first) override {
+    reader_.stop();
     order_.start(epoch, first);
     const std::uint64_t bits = kernels::random_u32(seed_, kOffsetStream, epoch, 0);
     offset_ = static_cast<std::int64_t>((bits * static_cast<std::uint64_t>(windows_.slack + 1)) >> 32);
+    position_ = order_.next();
+    const auto token = [this](std::int64_t position) { return begin_ + first_token(position); };
+    reader_.start({token, position_, order_.end(), order_.batch(), context_ + 1});
   }
   const BatchView* next() override {
-    const std::int64_t count = order_.advance();
+    const std::span<const std::uint8_t* const> windows = reader_.next();
+    const auto count = static_cast<std::int64_t>(windows.size());
     if (count == 0) return nullptr;
     ids_.resize(static_cast<std::size_t>(count * context_));
     labels_.resize(ids_.size());
     view_.units = 0;
-    for (std::int64_t i = 0; i < count; ++i) view_.units += write_window(order_.example(i), i * context_);
+    for (std::int64_t i = 0; i < count; ++i, ++position_)
+      view_.units += write_window(windows[static_cast<std::size_t>(i)], first_token(position_), i * context_);
     view_.count = view_.inputs[0].dims[0] = view_.target_dims[0] = count;
     view_.inputs[0].data = ids_.data();
     view_.target = labels_.data();
@@ -68,27 +75,30 @@ class TextBatches final : public BatchSource {
   }
 
  private:
+  std::int64_t first_token(std::int64_t position) const { return offset_ + order_.at(position) * context_; }
+
   // Returns the number of tokens to predict.
-  std::int64_t write_window(std::int64_t window, std::int64_t at) {
-    const std::int64_t begin = offset_ + window * context_;
-    const std::int64_t length = std::min(context_, static_cast<std::int64_t>(tokens_.size()) - 1 - begin);
-    const std::int32_t* const from = tokens_.data() + begin;
-    std::copy_n(from, length, ids_.data() + at);
-    std::copy_n(from + 1, length, labels_.data() + at);
-    std::fill_n(ids_.data() + at + length, context_ - length, Tokenizer::kUnknown);
-    std::fill_n(labels_.data() + at + length, context_ - length, Tokenizer::kUnknown);
+  std::int64_t write_window(const std::uint8_t* from, std::int64_t begin, std::int64_t at) {
+    const std::int64_t length = std::min(context_, count_ - 1 - begin);
+    std::int32_t *const ids = ids_.data() + at, *const labels = labels_.data() + at;
+    code_.unpack(from, length, ids);
+    std::copy_n(ids + 1, length - 1, labels);
+    code_.unpack(from + length * code_.bytes, 1, labels + length - 1);
+    std::fill_n(ids + length, context_ - length, Tokenizer::kUnknown);
+    std::fill_n(labels + length, context_ - length, Tokenizer::kUnknown);
     return length;
   }
 
-  std::shared_ptr<const Text> text_;  // owns the tokens
-  Tokens tokens_;
+  std::int64_t begin_, count_;  // of the tokens in the spool
   std::int64_t context_;
   std::uint64_t seed_;
+  TokenCode code_;
   Windows windows_;
   Order order_;
-  std::int64_t offset_ = 0;
+  std::int64_t offset_ = 0, position_ = 0;
   std::vector<std::int32_t> ids_, labels_;
   BatchView view_;
+  SpoolReader reader_;  // last: its thread reads the order
 };
 
 Description description_of_text(std::shared_ptr<const Tokenizer> tokenizer, std::int64_t count) {
@@ -104,9 +114,10 @@ Description description_of_text(std::shared_ptr<const Tokenizer> tokenizer, std:
 class TextDataset final : public Dataset {
  public:
   // `items` is a range.
-  TextDataset(std::shared_ptr<const Text> text, const IndexSet& items)
-      : text_(std::move(text)), items_(items), about_(description_of_text(text_->tokenizer, items_.size())) {
+  TextDataset(Text text, const IndexSet& items)
+      : text_(std::move(text)), items_(items), about_(description_of_text(text_.tokenizer, items_.size())) {
     CHECK(items_.is_range());
+    about_.set_spool(*text_.spool, items_.size());
   }
 
   const Description& describe() const override { return about_; }
@@ -115,7 +126,7 @@ class TextDataset final : public Dataset {
   }
   Preprocessing measure(const Preprocessing* /*base*/) const override {
     Preprocessing out;
-    out.tokenizer = text_->tokenizer;
+    out.tokenizer = text_.tokenizer;
     return out;
   }
   std::unique_ptr<BatchSource> batches(const Preprocessing& /*preprocessing*/, const BatchOptions& options,
@@ -128,23 +139,20 @@ class TextDataset final : public Dataset {
                               options.shuffle ? "a window and the token behind it" : "a prediction", needed),
                   options.shuffle ? "more text, or a smaller context" : "more text");
     }
-    return std::make_unique<TextBatches>(text_, tokens(), options);
+    return std::make_unique<TextBatches>(text_, items_, options);
   }
 
   // In bytes. The end is held out, so that no window has tokens of both parts.
-  std::int64_t hold_out_size() const override { return byte_count(tokens(), *text_->tokenizer); }
+  std::int64_t hold_out_size() const override { return byte_count(text_, begin(), begin() + items_.size()); }
   Parts hold_out(std::int64_t size, std::uint64_t /*seed*/) const override {
-    const auto cut = static_cast<std::int64_t>(end_of(tokens(), *text_->tokenizer, size));
+    const std::int64_t cut = end_of(text_, begin(), begin() + items_.size(), size) - begin();
     return {subset({0, cut}), subset({cut, items_.size()})};
   }
 
  private:
-  Tokens tokens() const {
-    if (items_.size() == 0) return {};
-    return Tokens(text_->tokens).subspan(static_cast<std::size_t>(items_[0]), static_cast<std::size_t>(items_.size()));
-  }
+  std::int64_t begin() const { return items_.size() == 0 ? 0 : items_[0]; }
 
-  std::shared_ptr<const Text> text_;
+  Text text_;
   IndexSet items_;
   Description about_;
 };
@@ -200,7 +208,8 @@ std::shared_ptr<const Tokenizer> known_tokenizer(const Reading& reading) {
 Text read_stored_text(const StoredSplit& split, const Reading& reading, Progress& progress) {
   split.store->want(split.files);
   progress.begin(fmt::format("reading {}", split.files.at(0).path), 0, "B");
-  Text text = read_text(*split.store, split.files, reading.tokenizer, known_tokenizer(reading), progress);
+  Text text =
+      read_text(*split.store, split.files, reading.tokenizer, known_tokenizer(reading), reading.budget, progress);
   progress.end();
   return text;
 }
@@ -211,7 +220,7 @@ Description describe_stored_text(const StoredSplit& split, const Reading& readin
   if (tokenizer) return description_of_text(tokenizer, 0);
   NoProgress silent(split.store->interruption());
   const Text text = read_stored_text(split, reading, silent);
-  return description_of_text(text.tokenizer, static_cast<std::int64_t>(text.tokens.size()));
+  return description_of_text(text.tokenizer, text.count());
 }
 
 std::int64_t count_tokens(const StoredSplit& split, const Reading& reading, std::int64_t enough) {
@@ -220,7 +229,7 @@ std::int64_t count_tokens(const StoredSplit& split, const Reading& reading, std:
   for (const store::Entry& file : split.files) bytes += file.size;
   if (bytes / kLongestToken >= static_cast<std::uint64_t>(enough)) return enough;
   NoProgress silent(split.store->interruption());
-  return static_cast<std::int64_t>(read_stored_text(split, reading, silent).tokens.size());
+  return read_stored_text(split, reading, silent).count();
 }
 
 DatasetPtr load_stored_text(const StoredSplit& split, const Reading& reading, Progress& progress) {
@@ -247,8 +256,8 @@ const Kind text_kind = {
     .load = load_stored_text,
 };
 
-DatasetPtr make_dataset(std::shared_ptr<const Text> text) {
-  const IndexSet all(0, static_cast<std::int64_t>(text->tokens.size()));
+DatasetPtr make_dataset(Text text) {
+  const IndexSet all(0, text.count());
   return std::make_shared<TextDataset>(std::move(text), all);
 }
 

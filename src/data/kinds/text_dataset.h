@@ -1,4 +1,4 @@
-// Datasets of a text in memory, one sequence of tokens.
+// Datasets of a text, one sequence of tokens.
 #pragma once
 
 #include "data/dataset.h"
@@ -8,10 +8,7 @@ namespace mlx::data {
 
 extern const Kind text_kind;
 // All of the text, shared. Its items are tokens.
-DatasetPtr make_dataset(std::shared_ptr<const Text> text);
-inline DatasetPtr make_dataset(Text text) {
-  return make_dataset(std::make_shared<const Text>(std::move(text)));
-}
+DatasetPtr make_dataset(Text text);
 
 // The text of the named split of a version. Throws kUsage if the split holds something else.
 Text load_text(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,

@@ -50,10 +50,12 @@ Evaluation evaluate(const nn::Model& model, const data::Dataset& dataset, kernel
                     Progress& progress);
 // On a split of a stored dataset. Throws kUsage if the model does not take what it holds.
 Evaluation evaluate_on(const store::Store& store, const Digest& dataset, const std::string& split,
-                       const nn::Model& model, kernels::Backend backend, Pool& pool, Progress& progress);
+                       const nn::Model& model, kernels::Backend backend, Pool& pool, Progress& progress,
+                       const data::MemoryBudget& budget = {});
 // On a split of a folder of files, which is stored in a temporary folder.
 Evaluation evaluate_on_folder(const std::string& folder, const std::string& split, const nn::Model& model,
-                              kernels::Backend backend, store::Disk& disk, Pool& pool, Progress& progress);
+                              kernels::Backend backend, store::Disk& disk, Pool& pool, Progress& progress,
+                              const data::MemoryBudget& budget = {});
 Json to_json(const Evaluation& evaluation);
 Evaluation evaluation_from_json(const Json& json);
 

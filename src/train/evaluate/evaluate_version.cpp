@@ -14,9 +14,12 @@
 namespace mlx::train {
 
 Evaluation evaluate_on(const store::Store& store, const Digest& dataset, const std::string& split,
-                       const nn::Model& model, kernels::Backend backend, Pool& pool, Progress& progress) {
+                       const nn::Model& model, kernels::Backend backend, Pool& pool, Progress& progress,
+                       const data::MemoryBudget& budget) {
   infer::check_kind(model, data::kind_of(store, dataset, split));
-  const data::DatasetPtr loaded = data::load(store, dataset, split, infer::reading_of(model), progress);
+  data::Reading reading = infer::reading_of(model);
+  reading.budget = budget;
+  const data::DatasetPtr loaded = data::load(store, dataset, split, reading, progress);
   Evaluation evaluation = evaluate(model, *loaded, backend, pool, progress);
   evaluation.data = dataset;
   evaluation.split = split;
@@ -24,18 +27,19 @@ Evaluation evaluate_on(const store::Store& store, const Digest& dataset, const s
 }
 
 Evaluation evaluate_on_folder(const std::string& folder, const std::string& split, const nn::Model& model,
-                              kernels::Backend backend, store::Disk& disk, Pool& pool, Progress& progress) {
+                              kernels::Backend backend, store::Disk& disk, Pool& pool, Progress& progress,
+                              const data::MemoryBudget& budget) {
   const TempFolder place;
   const std::string name = join_path(place.path(), "store");
   store::Store::create(name, disk);
   store::Store store(name, disk, pool, {.interruption = &progress.interruption()});
   const Digest dataset = store::add_folder(store, folder, nullptr, nullptr, pool, progress).id;
-  return evaluate_on(store, dataset, split, model, backend, pool, progress);
+  return evaluate_on(store, dataset, split, model, backend, pool, progress, budget);
 }
 
 EvaluateOutcome evaluate_version(registry::Repository& repository, const std::string& model, const std::string& dataset,
                                  const std::string& split, bool force, const std::string& title,
-                                 kernels::Backend backend, Progress& progress) {
+                                 kernels::Backend backend, Progress& progress, const data::MemoryBudget& budget) {
   EvaluateOutcome out;
   out.model = work::resolve_model(repository, model);
   const registry::Version data = work::resolve_dataset(repository, dataset, progress);
@@ -49,7 +53,8 @@ EvaluateOutcome evaluate_version(registry::Repository& repository, const std::st
   work.runs_unrecorded = true;
   const auto body = [&](work::ActiveRun& run) {
     const nn::Model loaded = nn::load_model(repository.store(), out.model.digest);
-    out.evaluation = evaluate_on(repository.store(), data.digest, split, loaded, backend, repository.pool(), progress);
+    out.evaluation =
+        evaluate_on(repository.store(), data.digest, split, loaded, backend, repository.pool(), progress, budget);
     Json summary = to_json(out.evaluation);
     run.attachments.push_back({out.model.digest, "evaluation", data.digest.text() + "#" + split, canonical(summary)});
     return summary;

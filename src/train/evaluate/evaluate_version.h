@@ -16,6 +16,6 @@ struct EvaluateOutcome {
 };
 EvaluateOutcome evaluate_version(registry::Repository& repository, const std::string& model, const std::string& dataset,
                                  const std::string& split, bool force, const std::string& title,
-                                 kernels::Backend backend, Progress& progress);
+                                 kernels::Backend backend, Progress& progress, const data::MemoryBudget& budget = {});
 
 }  // namespace mlx::train

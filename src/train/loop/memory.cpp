@@ -68,7 +68,7 @@ std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config,
   const bool folds = std::ranges::any_of(
       used.nodes, [](const graph::Node& node) { return node.op == graph::Op::kBatchNormInference; });
   const std::int64_t runs = static_cast<std::int64_t>(planned.arena + planned.packed) +
-                            about.batch_bytes({.batch = batch, .context = built.context});
+                            about.batch_bytes({.batch = batch, .context = built.context}) + about.read_ahead;
   const std::int64_t kept = tally_bytes(about);
   const std::int64_t averages = config.optimizer.average ? bytes_of(built.graph, true) : 0;
   return held + averages + (folds ? held : 0) + runs + kept;
@@ -81,8 +81,8 @@ std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {
 }
 
 // `free`: for a GPU whose free memory is the limit, else 0.
-[[noreturn]] void refuse(const TrainConfig& config, const MemoryForecast& least, std::int64_t allowed,
-                         std::int64_t free) {
+[[noreturn]] void refuse(const TrainConfig& config, const TrainingData& data, const MemoryForecast& least,
+                         std::int64_t allowed, std::int64_t free) {
   const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
   const std::string needs = fmt::format(
       "{}: the training needs {}{}: weights and optimizer {}, activations {} even with recomputation; ", config.file,
@@ -92,9 +92,13 @@ std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {
     throw Error(ErrorKind::kUsage, fmt::format("{}{} are free", needs, text(free)),
                 "another program may hold memory: nvidia-smi; else " + smaller + ", or --device cpu");
   }
-  // With a reserve for the program itself, whose need varies.
+  // With a reserve for the program itself, whose need varies, and for the data, which takes up to a quarter of what is
+  // allowed.
+  const data::Description& train = data.train->describe();
+  const std::int64_t bytes = train.bytes + (data.valid ? data.valid->describe().bytes : 0);
+  const std::int64_t enough = least.peak + least.peak / 32 + std::min(bytes, least.peak / 3);
   throw Error(ErrorKind::kUsage, fmt::format("{}{} are allowed", needs, text(allowed)),
-              fmt::format("{}, or --memory {}MiB", smaller, ((least.peak + least.peak / 32) >> 20) + 1));
+              fmt::format("{}, or --memory {}MiB", smaller, (enough >> 20) + 1));
 }
 
 // Refuses a need beyond the machine's memory before any of it is taken; otherwise the kernel would kill the program in
@@ -143,8 +147,8 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   if (!own_memory) {
     const data::BatchOptions batches{
         .batch = config.batch, .context = built.context, .augment = config.reading.augment};
-    const auto order = about.examples(built.context) * static_cast<std::int64_t>(sizeof(std::int64_t));
-    out.batches = about.batch_bytes(batches) + order;
+    const std::int64_t examples = about.examples(built.context);
+    out.batches = about.batch_bytes(batches) + about.read_ahead + data::IndexList::bytes(examples, examples);
     if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
   }
   out.validation = validation_bytes(built, config, data, backend, training.threads());
@@ -178,7 +182,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
                                            static_cast<std::size_t>(std::max<std::int64_t>(0, size.allowed - beside)));
   take(fitted.memory);
   out.recomputed = static_cast<std::int64_t>(fitted.nodes);
-  if (out.peak > size.allowed) refuse(config, out, size.allowed, free_limit);
+  if (out.peak > size.allowed) refuse(config, data, out, size.allowed, free_limit);
   training.use(std::move(fitted.training));
   return out;
 }

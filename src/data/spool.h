@@ -1,0 +1,149 @@
+// Records of one size, written once in order and then read at random by any number of threads: rows, tokens, pixels of
+// a loaded split. They stand in memory while they fit a budget. Beyond it they go to a temporary file, from which batch
+// sources read ahead in the order of the epoch. Where records stand changes no bit of any batch.
+//
+// The file has no name, so the kernel frees it however the process ends. It is read by pread and not mapped, so that
+// resident memory stays within the budget.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/fd.h"
+#include "base/parallel.h"
+
+namespace mlx::data {
+
+// The memory that loaded data may take. Copies share it: the splits of one training draw from one budget. Thread-safe.
+class MemoryBudget {
+ public:
+  MemoryBudget() = default;  // without a limit
+  // `folder`: of temporary files, on the disk that has room for the data.
+  MemoryBudget(std::int64_t bytes, std::string folder);
+
+  bool take(std::int64_t bytes) const;  // false, and takes nothing, if fewer are left
+  void give(std::int64_t bytes) const;
+  std::int64_t window() const;  // bytes of one of the two windows that a source reads ahead
+  const std::string& folder() const { return state_->folder; }
+
+ private:
+  struct State {
+    std::int64_t bytes = 0;
+    std::string folder;
+    std::atomic<std::int64_t> left = 0;
+  };
+  std::shared_ptr<State> state_;  // null: no limit
+};
+
+class Spool {
+ public:
+  ~Spool();
+  Spool(const Spool&) = delete;
+  Spool& operator=(const Spool&) = delete;
+
+  std::int64_t count() const { return count_; }
+  std::int64_t record() const { return record_; }  // bytes of one
+  bool in_memory() const { return !file_; }
+  // Copies `count` records from `first` on.
+  void read(std::int64_t first, std::int64_t count, void* to) const;
+  // Calls visit(first, records, count) for all of [begin, end) in order, by pieces of about a megabyte.
+  void scan(std::int64_t begin, std::int64_t end,
+            const std::function<void(std::int64_t, const std::uint8_t*, std::int64_t)>& visit) const;
+  // The most bytes that one SpoolReader holds beside them.
+  std::int64_t read_ahead() const;
+
+ private:
+  friend class SpoolWriter;
+  friend class SpoolReader;
+  using Block = std::unique_ptr<std::uint8_t[]>;  // aligned for any number
+
+  Spool(std::int64_t record, MemoryBudget budget);
+  std::int64_t in_block() const { return std::int64_t{1} << block_bits_; }
+  const std::uint8_t* at(std::int64_t index) const {  // in memory
+    return blocks_[static_cast<std::size_t>(index >> block_bits_)].get() + (index & (in_block() - 1)) * record_;
+  }
+
+  std::int64_t record_, count_ = 0;
+  int block_bits_ = 0;  // a block has 2^block_bits_ records
+  std::vector<Block> blocks_;
+  Fd file_;
+  MemoryBudget budget_;
+  std::int64_t taken_ = 0;  // of the budget
+};
+
+using SpoolPtr = std::shared_ptr<const Spool>;
+
+class SpoolWriter {
+ public:
+  SpoolWriter(std::int64_t record, MemoryBudget budget);
+  // Appends `count` records. Throws kIo, with the folder, if the file cannot be made or the disk is full.
+  void append(const void* records, std::int64_t count);
+  SpoolPtr finish();
+
+ private:
+  std::uint8_t* room();  // the next record of the last block
+  void spill();
+  void write_block(std::int64_t records);
+
+  std::shared_ptr<Spool> spool_;
+  std::int64_t written_ = 0;  // records in the file
+};
+
+// Reads the records that a batch source needs, in the order in which it needs them. From a file it reads ahead on a
+// thread of its own: a window of batches at a time, in the order of the file.
+class SpoolReader {
+ public:
+  // An item is a run of records, such as a row or a window of text; one that reaches beyond the last record is cut off
+  // there.
+  struct Items {
+    std::function<std::int64_t(std::int64_t)> first_record;  // of an item; called on any thread until the next start()
+    std::int64_t begin = 0, end = 0;                         // the items, by place in the epoch
+    std::int64_t batch = 1;                                  // items in a batch; the last one may have fewer
+    std::int64_t records = 1;                                // in an item
+  };
+  explicit SpoolReader(SpoolPtr spool);
+  ~SpoolReader();
+
+  // Waits until no other items are read, so that what first_record reads may change after stop().
+  void stop();
+  void start(Items items);
+  // The items of the next batch, valid until the next call; none at the end.
+  std::span<const std::uint8_t* const> next();
+
+ private:
+  struct Window {
+    std::int64_t begin = 0, end = 0;  // items
+    std::unique_ptr<std::uint8_t[]> bytes;
+    std::int64_t capacity = 0;
+  };
+  struct Wanted {
+    std::int64_t record, place;  // place: of the item in the window
+  };
+
+  std::int64_t item_bytes() const { return items_.records * spool_->record_; }
+  const std::uint8_t* in_blocks(std::int64_t record, std::uint8_t* scratch) const;
+  void take_window();
+  void prepare(Window& window);
+  void fill(Window& window);
+  std::size_t fill_run(std::size_t from, std::uint8_t* to);
+
+  SpoolPtr spool_;
+  Items items_;
+  std::int64_t next_ = 0;     // item
+  std::int64_t planned_ = 0;  // the first item of no window yet
+  std::int64_t batches_ = 1;  // in the next window
+  bool reading_ = false;      // `ahead_` is being filled
+  Window now_, ahead_;
+  std::vector<Wanted> wanted_;  // of the window that is being filled, sorted by record
+  Bytes run_, scratch_;
+  std::vector<const std::uint8_t*> pointers_;
+  std::unique_ptr<Background> thread_;  // last, so that it ends first
+};
+
+}  // namespace mlx::data
