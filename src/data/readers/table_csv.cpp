@@ -6,8 +6,9 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "data/readers/cell_ends.h"
 #include "data/readers/csv_dialect.h"
-#include "data/readers/table.h"
+#include "data/readers/table_format.h"
 #include "data/readers/window.h"
 
 namespace mlx::data {
@@ -34,7 +35,10 @@ class CsvReader final : public TableReader {
     return true;
   }
 
-  void seek(std::uint64_t offset) override { window_.seek(offset); }
+  void seek(std::uint64_t offset) override {
+    window_.seek(offset);
+    ends_.forget();
+  }
   const std::vector<std::string>& columns() const override { return columns_; }
   std::string no_header() const override { return no_header_; }
   std::string found_out() const override {
@@ -57,7 +61,7 @@ class CsvReader final : public TableReader {
       const std::string_view name = trimmed(row.cells[i].text);
       columns_.push_back(header && !name.empty() ? std::string(name) : std::to_string(i + 1));
     }
-    if (!header) window_.seek(begin);
+    if (!header) seek(begin);
   }
 
   static std::string why_no_header(const Row& row) {
@@ -81,13 +85,14 @@ class CsvReader final : public TableReader {
       const std::size_t used = text.empty() ? 0 : parse(text, row);
       if (used == 0) {
         window_.grow();
+        ends_.forget();
         continue;
       }
       const bool blank = row.cells.size() == 1 && row.cells[0].text.empty() && text[0] != '"';
       row.offset = window_.offset();
       window_.skip(used);
       if (blank) continue;
-      if (has_high_byte(text.substr(0, used))) decode(row);
+      if (window_.has_high_byte() && has_high_byte(text.substr(0, used))) decode(row);
       if (separator_ == ';') read_decimal_commas(row);
       return true;
     }
@@ -111,9 +116,8 @@ class CsvReader final : public TableReader {
   }
 
   // The position of the separator, line end or end of file after the cell.
-  std::size_t plain_cell(std::string_view text, std::size_t at, std::string_view& cell) const {
-    std::size_t end = at;
-    while (end < text.size() && text[end] != separator_ && text[end] != '\n') ++end;
+  std::size_t plain_cell(std::string_view text, std::size_t at, std::string_view& cell) {
+    const std::size_t end = ends_.next(text, at, separator_);
     if (end == text.size() && !window_.ended()) return kMore;
     cell = text.substr(at, end - at);
     const bool last = end == text.size() || text[end] == '\n';
@@ -181,6 +185,7 @@ class CsvReader final : public TableReader {
 
   static constexpr std::size_t kMore = static_cast<std::size_t>(-1);
   Window window_;
+  CellEnds ends_;
   char separator_;
   bool odd_separator_ = false, decimal_commas_ = false, latin1_ = false;  // found_out()
   std::string no_header_;
