@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 
 #include "data/readers/utf16.h"
 
@@ -77,9 +78,13 @@ bool has_decimal_comma(std::string_view cell) {
 }
 
 bool has_high_byte(std::string_view text) {
-  unsigned char all = 0;
+  std::uint64_t all = 0, eight = 0;
+  for (; text.size() >= sizeof eight; text.remove_prefix(sizeof eight)) {
+    std::memcpy(&eight, text.data(), sizeof eight);
+    all |= eight;
+  }
   for (const char c : text) all |= static_cast<unsigned char>(c);
-  return all >= 0x80;
+  return (all & 0x8080808080808080) != 0;
 }
 
 std::optional<std::string> from_windows_1252(std::string_view text) {

@@ -100,18 +100,22 @@ class CsvReader final : public TableReader {
 
   // Parses one row at the beginning of `text`. Returns its length, or 0 if it may continue after `text`.
   std::size_t parse(std::string_view text, Row& row) {
-    row.cells.clear();
     unquoted_.clear();
+    std::size_t count = 0;  // the cells of the row before are written over
     for (std::size_t at = 0;;) {
       std::string_view cell;
       const bool quoted = at < text.size() && text[at] == '"';
       const std::size_t end = quoted ? quoted_cell(text, at, cell) : plain_cell(text, at, cell);
       if (end == kMore) return 0;
-      row.cells.push_back({static_cast<std::uint32_t>(row.cells.size()), cell});
-      if (row.cells.size() > kMostColumns) window_.corrupt("more columns than a table may have");
-      if (end == text.size()) return end;
-      at = end + 1;
-      if (text[end] == '\n') return at;
+      if (count == row.cells.size()) row.cells.emplace_back();
+      row.cells[count] = {static_cast<std::uint32_t>(count), cell};
+      if (++count > kMostColumns) window_.corrupt("more columns than a table may have");
+      if (end < text.size() && text[end] != '\n') {
+        at = end + 1;
+        continue;
+      }
+      row.cells.resize(count);
+      return std::min(end + 1, text.size());
     }
   }
 
