@@ -7,7 +7,7 @@
 #include "cmd/cli/standard_input.h"
 #include "cmd/predictions.h"
 #include "data/kinds/rows_dataset.h"
-#include "data/readers/table.h"
+#include "data/readers/table_format.h"
 #include "infer/answers.h"
 #include "registry/repository.h"
 
@@ -24,31 +24,20 @@ struct Table {
 
 Table read_file_rows(const std::string& word, const std::string& path, const data::RowSchema& schema,
                      Context& context) {
-  const std::optional<data::TableKind> kind = data::table_kind(word);
-  if (!kind)
-    throw Error(ErrorKind::kUsage, fmt::format("{}: not a table by its name", word),
-                "the name must end in .csv, .tsv or .jsonl, or in one of these and .gz");
-  const data::RowFile file{data::inflated(data::disk_source(path, context.progress().interruption()), word), *kind,
-                           word};
+  const data::FoundTable found = data::find_table(data::disk_source(path, context.progress().interruption()), word);
+  const data::RowFile file{found.open, found.kind, word};
   context.progress().begin(fmt::format("reading {}", word), 0, "B");
   Table table{word, data::read_rows(file, schema, false, context.progress())};
   context.progress().end();
   return table;
 }
 
-// By how the text begins: an object is JSON lines; a tab in the first line before any comma is TSV.
-data::TableKind kind_of_text(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first != std::string::npos && text[first] == '{') return data::TableKind::kJsonLines;
-  const std::size_t separator = text.substr(0, text.find('\n')).find_first_of(",\t");
-  return separator != std::string::npos && text[separator] == '\t' ? data::TableKind::kTsv : data::TableKind::kCsv;
-}
-
 Table read_standard_rows(const data::RowSchema& schema, Context& context) {
   constexpr std::size_t kLargest = std::size_t{1} << 36;
   const std::string name = "standard input";
   const std::string text = read_standard_input(kLargest, context.progress().interruption());
-  const data::RowFile file{data::memory_source(text), kind_of_text(text), name};
+  const data::FoundTable found = data::find_nameless_table(data::memory_source(text), name);
+  const data::RowFile file{found.open, found.kind, name};
   context.progress().begin("reading " + name, 0, "B");
   Table table{"-", data::read_rows(file, schema, false, context.progress())};
   context.progress().end();
@@ -99,7 +88,7 @@ void add_numbers(const std::string& name, const data::RowSchema& schema, const d
 int predict_rows(const PredictOptions& options, const PredictInputs& inputs, Context& context) {
   if (options.inputs.empty()) {
     throw Error(ErrorKind::kUsage, fmt::format("{} reads rows: name some", inputs.version.name()),
-                "files (CSV, TSV, JSON lines), a dataset with --split, or - for standard input");
+                "files (CSV, TSV, JSON lines, npy), a dataset with --split, or - for standard input");
   }
   Predictions predictions("row", options, inputs, context);
   const data::RowSchema& schema = *inputs.model.about().preprocessing.rows;

@@ -108,11 +108,11 @@ Scan scan(const RowFile& file, const RowOptions& options) {
     for (const Cell& cell : row.cells) {
       Seen& seen = out.columns[cell.column];
       if (!seen.wanted) continue;
-      const RowValue value = cells.read(cell.text);
+      const RowValue value = cells.read(cell, !seen.too_many);
       const bool by_text = seen.declared == ColumnKind::kCategory && value.kind == RowValue::Kind::kNumber;
       if (cells.wrong() && !by_text) {
         fail_at_row(file, row.offset,
-                    fmt::format("column '{}': {} {}", seen.name, cell.text.substr(0, 40), cells.wrong()));
+                    fmt::format("column '{}': {} {}", seen.name, cells.text_of(cell).substr(0, 40), cells.wrong()));
       }
       if (value.kind != RowValue::Kind::kMissing) add_value(seen, value, file, row);
     }
@@ -160,9 +160,10 @@ void warn_of_few(const RowFile& file, const Seen& seen, TableFacts& facts) {
   if (seen.numbers || seen.declared || 2 * seen.in_numbers <= seen.present) return;
   const double share = 100 * static_cast<double>(seen.in_numbers) / static_cast<double>(seen.present);
   facts.warnings.push_back(
-      fmt::format("{}: {:.1f} % of `{}` are numbers, and '{}' in line {} is {}: it is taken as a category of {} "
+      fmt::format("{}: {:.1f} % of `{}` are numbers, and '{}' in {} {} is {}: it is taken as a category of {} "
                   "values; [data.columns] {} = \"number\" or \"category\" says what it is",
-                  file.name, std::min(share, 99.9), seen.name, seen.text, lines_of(*file.open(), {seen.text_at})[0],
+                  file.name, std::min(share, 99.9), seen.name, seen.text, row_word(file),
+                  lines_of(*file.open(), {seen.text_at}, file.kind)[0],
                   file.kind == TableKind::kJsonLines ? "a string" : "none", seen.values.size(), seen.name));
 }
 
@@ -189,12 +190,12 @@ void fail_missing(const RowFile& file, const Seen& column, bool target) {
   Row row;
   while (reader->next(row)) {
     const bool there = std::ranges::any_of(row.cells, [&](const Cell& cell) {
-      return reader->columns()[cell.column] == column.name && cells.read(cell.text).kind != RowValue::Kind::kMissing;
+      return reader->columns()[cell.column] == column.name && cells.read(cell).kind != RowValue::Kind::kMissing;
     });
     if (there) continue;
-    const std::uint64_t line = lines_of(*file.open(), {row.offset})[0];
+    const std::uint64_t line = lines_of(*file.open(), {row.offset}, file.kind)[0];
     throw TableError(ErrorKind::kCorrupt,
-                     fmt::format("{}: line {}: column '{}' has no value", file.name, line, column.name),
+                     fmt::format("{}: {} {}: column '{}' has no value", file.name, row_word(file), line, column.name),
                      target ? "remove rows without a target; nothing can be learned from them"
                             : "[data] missing = \"mean\" takes the column's mean, \"indicator\" also says where");
   }
@@ -214,9 +215,9 @@ Column as_column(const Seen& seen, const RowFile& file, bool number, bool target
   column.name = seen.name;
   if (number) return column;
   if (seen.too_many) {
-    const std::uint64_t line = seen.text.empty() ? 0 : lines_of(*file.open(), {seen.text_at})[0];
+    const std::uint64_t line = seen.text.empty() ? 0 : lines_of(*file.open(), {seen.text_at}, file.kind)[0];
     const std::string text =
-        seen.text.empty() ? "" : fmt::format(" ('{}' in line {} is not a number)", seen.text, line);
+        seen.text.empty() ? "" : fmt::format(" ('{}' in {} {} is not a number)", seen.text, row_word(file), line);
     throw Error(
         ErrorKind::kUsage,
         fmt::format("{}: column '{}' has more than {} different values{}", file.name, seen.name, seen.most, text),
@@ -227,7 +228,9 @@ Column as_column(const Seen& seen, const RowFile& file, bool number, bool target
   std::ranges::sort(column.values);
   if (seen.numbers) {  // classes 2 and 10 in numeric order
     CellReader cells(TableKind::kCsv);
-    std::ranges::stable_sort(column.values, {}, [&](const std::string& value) { return cells.read(value).number; });
+    std::ranges::stable_sort(column.values, {}, [&](const std::string& value) {
+      return cells.read(Cell{0, value}).number;
+    });
   }
   return column;
 }

@@ -1,4 +1,4 @@
-// Cells of CSV and of JSON lines as values.
+// Cells of all formats as values.
 
 #include "data/row_value.h"
 
@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "base/json.h"
+#include "data/readers/plain_number.h"
+#include "data/readers/table_format.h"
 
 namespace mlx::data {
 namespace {
@@ -23,53 +25,89 @@ double number_of(std::string_view text) {
 
 }  // namespace
 
-RowValue CellReader::read(std::string_view cell) {
+RowValue CellReader::number(double value, std::string_view text) {
+  if (std::isnan(value)) return {};  // many programs write a missing number as "nan"
+  if (std::isinf(value)) {
+    wrong_ = "is not a finite number";
+  } else if (std::abs(value) > double{std::numeric_limits<float>::max()}) {
+    wrong_ = "is beyond 3.4e38, the largest f32 number";
+  }
+  return {RowValue::Kind::kNumber, value, text};
+}
+
+RowValue CellReader::text(std::string_view text) {
+  text = trimmed(text);
+  if (is_missing(text)) return {};
+  return {RowValue::Kind::kText, 0, text};
+}
+
+RowValue CellReader::read(const Cell& cell, bool with_text) {
   wrong_ = nullptr;
-  if (kind_ != TableKind::kJsonLines) cell = trimmed(cell);
-  RowValue value;
-  value.text = cell;
-  switch (type_of(cell, kind_)) {
+  switch (cell.form) {
+    case Cell::Form::kWritten:
+      break;
+    case Cell::Form::kNull:
+      return {};
+    case Cell::Form::kInt:
+      return number(static_cast<double>(cell.integer), with_text ? text_of(cell) : "");
+    case Cell::Form::kFloat:
+      return number(cell.number, with_text ? text_of(cell) : "");
+    case Cell::Form::kBool:
+    case Cell::Form::kText:
+      return text(cell.text);
+  }
+  if (kind_ == TableKind::kJsonLines) return read_json(cell.text);
+  double plain = 0;
+  if (read_plain_number(cell.text, plain)) return number(plain, cell.text);
+  return read_csv(trimmed(cell.text));
+}
+
+RowValue CellReader::read_csv(std::string_view cell) {
+  switch (type_of(cell, TableKind::kCsv)) {
     case ValueType::kNull:
-      return value;
+      return {RowValue::Kind::kMissing, 0, cell};
     case ValueType::kInt:
     case ValueType::kFloat:
-      value.number = number_of(cell);
-      if (std::isnan(value.number)) return value;  // many programs write a missing number as "nan"
-      if (std::isinf(value.number)) {
-        wrong_ = "is not a finite number";
-      } else if (std::abs(value.number) > double{std::numeric_limits<float>::max()}) {
-        wrong_ = "is beyond 3.4e38, the largest f32 number";
-      }
-      value.kind = RowValue::Kind::kNumber;
-      return value;
+      return number(number_of(cell), cell);
+    default:
+      return {RowValue::Kind::kText, 0, cell};
+  }
+}
+
+RowValue CellReader::read_json(std::string_view cell) {
+  switch (type_of(cell, TableKind::kJsonLines)) {
+    case ValueType::kNull:
+      return {RowValue::Kind::kMissing, 0, cell};
+    case ValueType::kInt:
+    case ValueType::kFloat:
+      return number(number_of(cell), cell);
+    case ValueType::kText: {
+      const std::string_view inside = cell.substr(1, cell.size() - 2);
+      if (inside.find('\\') == std::string_view::npos) return text(inside);
+      unescaped_ = parse_json(cell, "cell").get<std::string>();
+      return text(unescaped_);
+    }
     case ValueType::kList:
       wrong_ = "is a list, expected a number or text";
       break;
     case ValueType::kObject:
       wrong_ = "is an object, expected a number or text";
       break;
-    case ValueType::kText:
-      if (kind_ == TableKind::kJsonLines) {
-        value.text = cell.substr(1, cell.size() - 2);
-        if (value.text.find('\\') != std::string_view::npos) {
-          unescaped_ = parse_json(cell, "cell").get<std::string>();
-          value.text = unescaped_;
-        }
-        value.text = trimmed(value.text);
-        if (is_missing(value.text)) return value;
-      }
-      break;
     case ValueType::kBool:
     case ValueType::kMixed:
       break;
   }
-  value.kind = RowValue::Kind::kText;
-  return value;
+  return {RowValue::Kind::kText, 0, cell};
+}
+
+const char* row_word(const RowFile& file) {
+  const char* const word = table_format(file.kind).row_word;
+  return std::string_view(word) == "line" ? file.row_word : word;
 }
 
 void fail_at_row(const RowFile& file, std::uint64_t offset, const std::string& why) {
-  const std::uint64_t line = lines_of(*file.open(), {offset})[0];
-  throw TableError(ErrorKind::kCorrupt, fmt::format("{}: {} {}: {}", file.name, file.row_word, line, why));
+  const std::uint64_t line = lines_of(*file.open(), {offset}, file.kind)[0];
+  throw TableError(ErrorKind::kCorrupt, fmt::format("{}: {} {}: {}", file.name, row_word(file), line, why));
 }
 
 }  // namespace mlx::data

@@ -12,7 +12,8 @@ namespace mlx::data {
 struct RowValue {
   enum class Kind : std::uint8_t { kMissing, kNumber, kText } kind = Kind::kMissing;
   double number = 0;
-  // As written, trimmed; a JSON string is unescaped. Valid until the next cell is read.
+  // As written, trimmed; a JSON string is unescaped. Empty for a number of a format with types unless asked for. Valid
+  // until the next cell is read.
   std::string_view text;
 };
 
@@ -21,15 +22,24 @@ struct RowValue {
 class CellReader {
  public:
   explicit CellReader(TableKind kind) : kind_(kind) {}
-  RowValue read(std::string_view cell);
+  RowValue read(const Cell& cell, bool with_text = true);
+  std::string_view text_of(const Cell& cell) { return data::text_of(cell, buffer_); }
   const char* wrong() const { return wrong_; }  // for the last cell; null if it was fine
 
  private:
+  RowValue read_csv(std::string_view cell);
+  RowValue read_json(std::string_view cell);
+  RowValue number(double value, std::string_view text);
+  static RowValue text(std::string_view text);
+
   TableKind kind_;
+  std::string buffer_;
   std::string unescaped_;
   const char* wrong_ = nullptr;
 };
 
+// How messages name a row of the table: "line", "row".
+const char* row_word(const RowFile& file);
 // An error whose message names the table's file already.
 struct TableError : Error {
   using Error::Error;

@@ -108,10 +108,10 @@ class RowReader {
       const std::size_t where = place_of_[cell.column];
       if (where == kNowhere) continue;
       Place& place = places_[where];
-      const RowValue value = cells_.read(cell.text);
       const bool looked_up = place.to == Place::To::kCode || place.to == Place::To::kLabel;
+      const RowValue value = cells_.read(cell, looked_up);
       const bool by_text = looked_up && value.kind == RowValue::Kind::kNumber;  // whatever number it is
-      if (cells_.wrong() && !by_text) refuse(row, place, cell.text, cells_.wrong());
+      if (cells_.wrong() && !by_text) refuse(row, place, cells_.text_of(cell), cells_.wrong());
       if (value.kind == RowValue::Kind::kMissing) continue;
       place.row = at;
       put(row, place, value);
@@ -151,7 +151,8 @@ class RowReader {
   double target(const Row& row, const Place& place, const RowValue& value) const {
     const bool labels = schema_.kind == TargetKind::kLabels;
     if (value.kind == RowValue::Kind::kNumber) {
-      if (labels && value.number != 0 && value.number != 1) refuse(row, place, value.text, "is neither 0 nor 1");
+      if (labels && value.number != 0 && value.number != 1)
+        refuse(row, place, fmt::format("{}", value.number), "is neither 0 nor 1");
       return value.number;
     }
     if (!labels || type_of(value.text, TableKind::kCsv) != ValueType::kBool)

@@ -66,7 +66,7 @@ struct RowFile {
   OpenSource open;
   TableKind kind = TableKind::kCsv;
   std::string name;               // for messages
-  const char* row_word = "line";  // for messages: "FILE: line 2: …"
+  const char* row_word = "line";  // of text formats, for messages: "FILE: line 2: …"
 };
 
 // What to do with rows that lack a feature's value. kAuto is kMean if the training split has such rows, else kError, so

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/toml.h"
+#include "data/readers/byte_stream.h"
 
 namespace mlx::data {
 namespace {
@@ -117,7 +118,7 @@ std::string split_named(std::string_view name) {
 
 std::string stem_with(std::string_view path, std::span<const std::string_view> endings) {
   std::string_view name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0
-  if (name.ends_with(".gz")) name.remove_suffix(3);
+  name = without_compression(name);
   for (const std::string_view ending : endings) {
     if (name.ends_with(ending) && name.size() > ending.size())
       return std::string(name.substr(0, name.size() - ending.size()));
@@ -128,7 +129,8 @@ std::string stem_with(std::string_view path, std::span<const std::string_view> e
 std::vector<store::Entry> files_with(const Files& files, std::span<const std::string_view> endings) {
   std::vector<store::Entry> found;
   for (const auto& [path, entry] : files) {
-    const bool doubled = path.ends_with(".gz") && files.contains(path.substr(0, path.size() - 3));
+    const std::string_view plain = without_compression(path);
+    const bool doubled = plain != path && files.contains(std::string(plain));
     if (!doubled && !stem_with(path, endings).empty()) found.push_back(entry);
   }
   return found;

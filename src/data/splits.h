@@ -2,11 +2,12 @@
 // the files' names (mlx-format-dataset(5)).
 //
 //   images  train-images-idx3-ubyte(.gz), train-labels-idx1-ubyte(.gz); any prefix ("emnist-digits-train-…") is ignored
-//   rows    train.csv, train.tsv, train.jsonl, each plain or .gz; a single such file of another name is "train"
-//   text    train.txt(.gz), or all of train/*.txt concatenated; a single such file of another name is "train"
+//   rows    train.csv and other tables (table_format.h), text plain, .gz or .zst; a single table of another name is
+//   "train" text    train.txt(.gz, .zst), or all of train/*.txt concatenated; a single such file of another name is
+//   "train"
 //
 // t10k and test are the split "test"; valid, validation and val are "valid". Kinds are looked for in the order of their
-// table (kind.cpp). Where a file lies there both plain and .gz, the plain one is read.
+// table (kind.cpp). Where a file lies there both plain and compressed, the plain one is read.
 //
 //   dataset.toml   [classes]                            [splits.train]
 //                  names = ["T-shirt", "Trouser", …]    images = "a/pictures.idx"
@@ -56,7 +57,7 @@ StoredSplit stored_split(const store::Store& store, const Digest& manifest, cons
 std::string split_named(std::string_view name);
 // "a/train-2.csv.gz" → "train-2", without folder and endings; "" for a file with none of these endings.
 std::string stem_with(std::string_view path, std::span<const std::string_view> endings);
-// Files with one of these endings, except .gz files that are there plain too.
+// Files with one of these endings, except compressed files that are there plain too.
 std::vector<store::Entry> files_with(const Files& files, std::span<const std::string_view> endings);
 // Throws kCorrupt if the split exists already; `keys` are those that declare one ("images and labels").
 void add_split(Layout& layout, const std::string& split, SplitFiles files, const char* keys);

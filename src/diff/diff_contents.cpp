@@ -63,10 +63,9 @@ bool is_short_text(const FileDiff& file) {
 void fill_in(const OpenSource& before, const OpenSource& after, const ContentOptions& options, Pool& pool,
              Progress& progress, FileDiff& file) {
   const std::string &old_path = file.before->path, &new_path = file.after->path;
-  const std::optional<TableKind> old_kind = table_kind(old_path), new_kind = table_kind(new_path);
-  if (old_kind && new_kind) {
-    file.rows =
-        diff_rows({inflated(before, old_path), *old_kind}, {inflated(after, new_path), *new_kind}, options.rows, pool);
+  if (table_kind(old_path) && table_kind(new_path)) {
+    const FoundTable old_table = find_table(before, old_path), new_table = find_table(after, new_path);
+    file.rows = diff_rows({old_table.open, old_table.kind}, {new_table.open, new_table.kind}, options.rows, pool);
   } else if (holds_tensors(old_path) && holds_tensors(new_path)) {
     file.tensors = diff_tensors(read_tensor_file(before, old_path, file.before->size),
                                 read_tensor_file(after, new_path, file.after->size), pool, progress);

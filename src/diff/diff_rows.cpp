@@ -71,7 +71,8 @@ std::vector<std::string> one_sided(const TableShape& before, const TableShape& a
 
 NamedCells named(const Row& row, const TableReader& reader) {
   NamedCells cells;
-  for (const Cell& cell : row.cells) cells.emplace_back(reader.columns()[cell.column], cell.text);
+  std::string buffer;
+  for (const Cell& cell : row.cells) cells.emplace_back(reader.columns()[cell.column], text_of(cell, buffer));
   return cells;
 }
 
@@ -88,7 +89,7 @@ std::map<std::uint64_t, ShownRow> read_rows(const TableFile& file, std::vector<s
     if (!reader->next(row)) fail(ErrorKind::kConflict, "a file changed while it was read");
     rows[offset].cells = named(row, *reader);
   }
-  const std::vector<std::uint64_t> lines = lines_of(*file.open(), offsets);
+  const std::vector<std::uint64_t> lines = lines_of(*file.open(), offsets, file.kind);
   for (std::size_t i = 0; i < offsets.size(); ++i) rows[offsets[i]].line = lines[i];
   return rows;
 }
@@ -153,6 +154,7 @@ void count_cells(const TableFile (&files)[2], std::vector<OffsetPair>& pairs, co
     std::ranges::sort(order, {}, offset_of);
     const TableFile& file = files[after ? 1 : 0];
     const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
+    std::string buffer;
     Row row;
     for (const std::size_t i : order) {
       reader->seek(offset_of(i));
@@ -160,7 +162,7 @@ void count_cells(const TableFile (&files)[2], std::vector<OffsetPair>& pairs, co
       for (const Cell& cell : row.cells) {
         const auto place = places.find(reader->columns()[cell.column]);
         if (place == places.end()) continue;
-        const std::uint64_t hash = sip_hash(secret, cell.text).low;
+        const std::uint64_t hash = sip_hash(secret, text_of(cell, buffer)).low;
         hashes[i * columns.size() + place->second] += after ? ~hash + 1 : hash;
       }
     }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "data/readers/source.h"
-#include "data/readers/table.h"
+#include "data/readers/table_format.h"
 
 namespace mlx::diff {
 
@@ -22,7 +22,12 @@ using data::TableKind;
 using data::TableReader;
 using data::ValueType;
 
+using data::find_table;
+using data::FoundTable;
 using data::read_table;
+using data::table_format;
 using data::table_kind;
+using data::text_of;
+using data::type_of;
 
 }  // namespace mlx::diff

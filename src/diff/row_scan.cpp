@@ -56,7 +56,7 @@ TableShape scan_table(const OpenSource& open, TableKind kind) {
     for (const Cell& cell : row.cells) {
       Column& column = columns[cell.column];
       ++column.present;
-      if (column.type != widest) column.type = join(column.type, type_of(cell.text, kind), kind);
+      if (column.type != widest) column.type = join(column.type, type_of(cell, kind), kind);
     }
   }
   return shape;
@@ -67,6 +67,7 @@ std::vector<RowRecord> scan_rows(const OpenSource& open, TableKind kind, const R
   const std::unique_ptr<TableReader> reader = read_table(open(), kind);
   Roles roles(*reader, plan);
   std::vector<RowRecord> records;
+  std::string buffer;
   Row row;
   while (reader->next(row)) {
     RowRecord record;
@@ -74,7 +75,7 @@ std::vector<RowRecord> scan_rows(const OpenSource& open, TableKind kind, const R
     for (const Cell& cell : row.cells) {
       const Roles::Role& role = roles.of(cell.column);
       if (!role.key && !role.compared) continue;
-      const Hash128 hash = sip_hash(role.secret, cell.text);
+      const Hash128 hash = sip_hash(role.secret, text_of(cell, buffer));
       if (role.key) record.key += hash;
       if (role.compared) record.content += hash.low;
     }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "data/readers/table_format.h"
 #include "data/splits.h"
 
 namespace mlx::data {
@@ -226,12 +227,10 @@ const char* row_key_set(const Reading& reading) {
   return rows.columns.empty() ? nullptr : "columns";
 }
 
-constexpr std::string_view kTableEndings[] = {".csv", ".tsv", ".jsonl", ".ndjson"};
-
 void find_row_splits(const Files& files, Layout& layout) {
-  const std::vector<store::Entry> tables = files_with(files, kTableEndings);
+  const std::vector<store::Entry> tables = files_with(files, table_endings());
   for (const store::Entry& table : tables) {
-    const std::string split = split_named(stem_with(table.path, kTableEndings));
+    const std::string split = split_named(stem_with(table.path, table_endings()));
     if (!split.empty()) add_split(layout, split, {&rows_kind, {table}}, "rows");
   }
   if (layout.splits.empty() && tables.size() == 1) layout.splits["train"] = {&rows_kind, tables};
@@ -240,13 +239,15 @@ void find_row_splits(const Files& files, Layout& layout) {
 std::vector<store::Entry> declared_rows(TomlReader& split, const Files& files) {
   store::Entry table = declared_file(split, "rows", split.string("rows"), files);
   if (!table_kind(table.path))
-    split.fail_at("rows", "expected a file that ends in .csv, .tsv, .jsonl or .ndjson, plain or .gz");
+    split.fail_at("rows", fmt::format("expected a file that ends in {}, text also in .gz or .zst after it",
+                                      table_endings_text()));
   return {std::move(table)};
 }
 
 RowFile table_of(const StoredSplit& split) {
   const store::Entry& entry = split.files.at(0);
-  return {inflated(stored_source(*split.store, entry.content), entry.path), *table_kind(entry.path), entry.path};
+  const FoundTable found = find_table(stored_source(*split.store, entry.content), entry.path);
+  return {found.open, found.kind, entry.path};
 }
 
 RowSchema schema_of(const RowFile& file, const Reading& reading, TableFacts* facts = nullptr) {

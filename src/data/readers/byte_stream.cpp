@@ -1,8 +1,9 @@
-// Plain and gzip streams. Several gzip members in succession are one stream, as in RFC 1952.
+// Plain, gzip and zstd streams. Several gzip members or zstd frames in succession are one stream.
 
 #include "data/readers/byte_stream.h"
 
 #include <zlib.h>
+#include <zstd.h>
 
 #include <algorithm>
 #include <limits>
@@ -91,12 +92,77 @@ class GzipStream final : public ByteStream {
   bool ended_ = false;
 };
 
+class ZstdStream final : public ByteStream {
+ public:
+  ZstdStream(ReadAt read_at, std::string file)
+      : read_at_(std::move(read_at)), file_(std::move(file)), window_(kWindow), zstd_(ZSTD_createDStream()) {
+    compressed_ = true;
+    if (!zstd_) throw std::bad_alloc();
+    ZSTD_DCtx_setParameter(zstd_.get(), ZSTD_d_windowLogMax, kLargestWindow);
+  }
+
+  std::size_t read(void* data, std::size_t count) override {
+    ZSTD_outBuffer out{data, count, 0};
+    while (out.pos < count) {
+      if (in_.pos == in_.size && !refill() && frame_ended_) break;
+      const std::size_t at = out.pos;
+      const bool fed = in_.pos < in_.size;
+      const std::size_t result = ZSTD_decompressStream(zstd_.get(), &out, &in_);
+      if (ZSTD_isError(result)) corrupt(ZSTD_getErrorName(result));
+      frame_ended_ = result == 0;
+      if (!fed && out.pos == at && !frame_ended_) corrupt("cut off: the zstd frame has no end");
+    }
+    return out.pos;
+  }
+
+ private:
+  static constexpr int kLargestWindow = 27;  // 128 MiB, what the zstd program allows
+
+  bool refill() {
+    in_ = {window_.data(), read_at_(offset_, window_.data(), window_.size()), 0};
+    offset_ += in_.size;
+    return in_.size > 0;
+  }
+  [[noreturn]] void corrupt(const char* why) const {
+    fail(ErrorKind::kCorrupt, "{}: offset {} of the compressed file: {}", file_, offset_ - (in_.size - in_.pos), why);
+  }
+
+  struct Free {
+    void operator()(ZSTD_DStream* zstd) const { ZSTD_freeDStream(zstd); }
+  };
+  ReadAt read_at_;
+  std::string file_;
+  Bytes window_;
+  std::unique_ptr<ZSTD_DStream, Free> zstd_;
+  ZSTD_inBuffer in_{nullptr, 0, 0};
+  std::uint64_t offset_ = 0;  // in the stored file, after the window
+  bool frame_ended_ = true;
+};
+
+bool is_gzip(ByteView head) {
+  return as_text(head).starts_with("\x1F\x8B");
+}
+bool is_zstd(ByteView head) {
+  return as_text(head).starts_with("\x28\xB5\x2F\xFD");
+}
+
 }  // namespace
 
+bool is_compressed(ByteView head) {
+  return is_gzip(head) || is_zstd(head);
+}
+
+std::string_view without_compression(std::string_view path) {
+  for (const std::string_view ending : {".gz", ".zst"})
+    if (path.ends_with(ending)) return path.substr(0, path.size() - ending.size());
+  return path;
+}
+
 std::unique_ptr<ByteStream> open_stream(ReadAt read_at, const std::string& file) {
-  std::uint8_t magic[2] = {};
-  const bool gzip = read_at(0, magic, 2) == 2 && magic[0] == 0x1F && magic[1] == 0x8B;
-  if (gzip) return std::make_unique<GzipStream>(std::move(read_at), file);
+  std::uint8_t bytes[4] = {};
+  const ByteView head(bytes, read_at(0, bytes, sizeof bytes));
+  if (is_gzip(head)) return std::make_unique<GzipStream>(std::move(read_at), file);
+  if (is_zstd(head)) return std::make_unique<ZstdStream>(std::move(read_at), file);
   return std::make_unique<PlainStream>(std::move(read_at));
 }
 

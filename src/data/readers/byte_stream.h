@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/bytes.h"
 #include "store/pack/store.h"
 
 namespace mlx::data {
@@ -23,10 +24,15 @@ class ByteStream {
   bool compressed_ = false;
 };
 
-// The first two bytes tell whether it is gzip. `file` names it in messages; `blob` must outlive the stream.
+// The first bytes tell whether it is gzip (RFC 1952) or zstd (RFC 8878). `file` names it in messages; `blob` must
+// outlive the stream.
 std::unique_ptr<ByteStream> open_stream(const store::BlobReader& blob, const std::string& file);
 // The same for bytes from elsewhere: (offset, to, count) → bytes read, fewer only at the end.
 using ReadAt = std::function<std::size_t(std::uint64_t, void*, std::size_t)>;
 std::unique_ptr<ByteStream> open_stream(ReadAt read_at, const std::string& file);
+// By the first four bytes of a file.
+bool is_compressed(ByteView head);
+// A file's name without the ending of a compression (.gz, .zst).
+std::string_view without_compression(std::string_view path);
 
 }  // namespace mlx::data

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
+
+#include "data/readers/utf16.h"
 
 namespace mlx::data {
 namespace {
@@ -46,19 +49,6 @@ constexpr std::array<std::uint16_t, 32> kWindows = {0x20AC, 0,      0x201A, 0x01
                                                     0,      0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014,
                                                     0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0,      0x017E, 0x0178};
 
-void append_utf8(std::string& out, std::uint32_t point) {
-  if (point < 0x80) {
-    out += static_cast<char>(point);
-  } else if (point < 0x800) {
-    out += static_cast<char>(0xC0 | (point >> 6));
-    out += static_cast<char>(0x80 | (point & 0x3F));
-  } else {
-    out += static_cast<char>(0xE0 | (point >> 12));
-    out += static_cast<char>(0x80 | ((point >> 6) & 0x3F));
-    out += static_cast<char>(0x80 | (point & 0x3F));
-  }
-}
-
 }  // namespace
 
 char find_separator(std::string_view text, bool whole) {
@@ -88,9 +78,13 @@ bool has_decimal_comma(std::string_view cell) {
 }
 
 bool has_high_byte(std::string_view text) {
-  unsigned char all = 0;
+  std::uint64_t all = 0, eight = 0;
+  for (; text.size() >= sizeof eight; text.remove_prefix(sizeof eight)) {
+    std::memcpy(&eight, text.data(), sizeof eight);
+    all |= eight;
+  }
   for (const char c : text) all |= static_cast<unsigned char>(c);
-  return all >= 0x80;
+  return (all & 0x8080808080808080) != 0;
 }
 
 std::optional<std::string> from_windows_1252(std::string_view text) {

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "data/readers/byte_stream.h"
+#include "data/readers/utf16.h"
 #include "store/pack/blob_chunks.h"
 
 namespace mlx::data {
@@ -22,6 +23,7 @@ class StoredSource final : public Source {
     store_.interruption().check();
     return undamaged([&] { return reader_.read_at(offset, data, count); });
   }
+  std::uint64_t size() const override { return reader_.size(); }
   std::vector<Digest> chunks(std::uint64_t begin, std::uint64_t end) const override {
     return undamaged([&] {
       if (!chunks_) chunks_.emplace(store_, content_);
@@ -68,18 +70,23 @@ class MemorySource final : public Source {
     if (offset >= bytes_->size()) return 0;
     return bytes_->copy(static_cast<char*>(data), count, static_cast<std::size_t>(offset));
   }
+  std::uint64_t size() const override { return bytes_->size(); }
 
  private:
   std::shared_ptr<const std::string> bytes_;
 };
 
-class InflatedSource final : public Source {
+// A stream as a source.
+class StreamedSource final : public Source {
  public:
-  InflatedSource(std::unique_ptr<Source> source, std::string name)
-      : source_(std::move(source)), name_(std::move(name)) {}
+  using Open = std::function<std::unique_ptr<ByteStream>(const Source& source)>;
+  StreamedSource(std::unique_ptr<Source> source, Open open) : source_(std::move(source)), open_(std::move(open)) {}
 
   std::size_t read_at(std::uint64_t offset, void* data, std::size_t count) const override {
-    if (!stream_ || offset < at_) restart();
+    if (!stream_ || offset < at_) {
+      stream_ = open_(*source_);
+      at_ = 0;
+    }
     char skipped[16384];
     while (at_ < offset) {
       const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(sizeof skipped, offset - at_));
@@ -93,15 +100,8 @@ class InflatedSource final : public Source {
   }
 
  private:
-  void restart() const {
-    stream_ = open_stream(
-        [this](std::uint64_t offset, void* data, std::size_t count) { return source_->read_at(offset, data, count); },
-        name_);
-    at_ = 0;
-  }
-
   std::unique_ptr<Source> source_;
-  std::string name_;
+  Open open_;
   mutable std::unique_ptr<ByteStream> stream_;
   mutable std::uint64_t at_ = 0;
 };
@@ -121,13 +121,34 @@ OpenSource memory_source(std::string bytes) {
   return [shared] { return std::make_unique<MemorySource>(shared); };
 }
 
+std::uint64_t Source::size() const {
+  std::uint64_t low = 0, high = 1;  // bytes before `low` exist
+  char byte = 0;
+  while (read_at(high - 1, &byte, 1) == 1) low = high, high *= 2;
+  while (low + 1 < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    (read_at(middle - 1, &byte, 1) == 1 ? low : high) = middle;
+  }
+  return low;
+}
+
 OpenSource inflated(OpenSource open, const std::string& name) {
   return [open = std::move(open), name]() -> std::unique_ptr<Source> {
     std::unique_ptr<Source> source = open();
-    const Bytes magic = read_head(*source, 2);
-    const bool gzip = magic.size() == 2 && magic[0] == 0x1F && magic[1] == 0x8B;
-    if (!gzip) return source;
-    return std::make_unique<InflatedSource>(std::move(source), name);
+    if (!is_compressed(read_head(*source, 4))) return source;
+    return std::make_unique<StreamedSource>(std::move(source), [name](const Source& from) {
+      return open_stream(
+          [&from](std::uint64_t offset, void* data, std::size_t count) { return from.read_at(offset, data, count); },
+          name);
+    });
+  };
+}
+
+OpenSource plain_text(OpenSource open, const std::string& name) {
+  return [open = inflated(std::move(open), name)]() -> std::unique_ptr<Source> {
+    std::unique_ptr<Source> source = open();
+    if (!is_utf16(read_head(*source, 2))) return source;
+    return std::make_unique<StreamedSource>(std::move(source), read_utf16);
   };
 }
 

@@ -24,6 +24,8 @@ class Source {
   virtual ~Source() = default;
   // Up to `count` bytes from `offset`; fewer only at the end. Throws SourceDamaged.
   virtual std::size_t read_at(std::uint64_t offset, void* data, std::size_t count) const = 0;
+  // Of a source whose size is not known without reading it: found by reading single bytes.
+  virtual std::uint64_t size() const;
   // The stored chunks that make up exactly [begin, end); empty where that is not known. Equal lists mean equal bytes.
   virtual std::vector<Digest> chunks(std::uint64_t, std::uint64_t) const { return {}; }
 };
@@ -33,8 +35,10 @@ using OpenSource = std::function<std::unique_ptr<Source>()>;
 OpenSource stored_source(const store::Store& store, const Digest& content);
 OpenSource disk_source(const std::string& path, const Interruption& interruption);
 OpenSource memory_source(std::string bytes);
-// The same, inflated where the bytes are gzip (RFC 1952). Reading backwards then starts again from the beginning.
+// The same, inflated where the bytes are gzip or zstd. Reading backwards then starts again from the beginning.
 OpenSource inflated(OpenSource open, const std::string& name);
+// The same, also as UTF-8 where the text is UTF-16 with a byte order mark.
+OpenSource plain_text(OpenSource open, const std::string& name);
 
 // The first `most` bytes.
 Bytes read_head(const Source& source, std::size_t most);

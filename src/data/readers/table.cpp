@@ -1,9 +1,12 @@
-// Kinds and types of tables, and line numbers.
+// Types of cells, and line numbers.
 #include "data/readers/table.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
+
+#include "data/readers/table_format.h"
 
 namespace mlx::data {
 namespace {
@@ -97,14 +100,6 @@ bool is_missing(std::string_view cell) {
                              [&](const char* word) { return is_word(cell, word); });
 }
 
-std::optional<TableKind> table_kind(std::string_view path) {
-  if (path.ends_with(".gz")) path.remove_suffix(3);
-  if (path.ends_with(".csv")) return TableKind::kCsv;
-  if (path.ends_with(".tsv")) return TableKind::kTsv;
-  if (path.ends_with(".jsonl") || path.ends_with(".ndjson")) return TableKind::kJsonLines;
-  return std::nullopt;
-}
-
 const char* name_of(ValueType type) {
   constexpr std::array<const char*, 8> kNames = {"null", "bool", "int", "float", "text", "list", "object", "mixed"};
   return kNames[static_cast<std::size_t>(type)];
@@ -123,13 +118,44 @@ ValueType type_of(std::string_view cell, TableKind kind) {
   return kind == TableKind::kJsonLines ? type_of_json(cell) : type_of_csv(cell);
 }
 
-std::unique_ptr<TableReader> read_table(std::unique_ptr<Source> source, TableKind kind) {
-  if (kind == TableKind::kJsonLines) return read_json_lines(std::move(source));
-  return read_csv(std::move(source), kind == TableKind::kTsv ? '\t' : '\0');
+ValueType type_of(const Cell& cell, TableKind kind) {
+  switch (cell.form) {
+    case Cell::Form::kNull:
+      return ValueType::kNull;
+    case Cell::Form::kBool:
+      return ValueType::kBool;
+    case Cell::Form::kInt:
+      return ValueType::kInt;
+    case Cell::Form::kFloat:
+      return ValueType::kFloat;
+    case Cell::Form::kText:
+      return ValueType::kText;
+    case Cell::Form::kWritten:
+      break;
+  }
+  return type_of(cell.text, kind);
 }
 
-std::vector<std::uint64_t> lines_of(const Source& source, const std::vector<std::uint64_t>& offsets) {
+std::string_view text_of(const Cell& cell, std::string& buffer) {
+  if (cell.form != Cell::Form::kInt && cell.form != Cell::Form::kFloat) return cell.text;
+  buffer.resize(32);
+  char* const begin = buffer.data();
+  const auto done = cell.form == Cell::Form::kInt ? std::to_chars(begin, begin + buffer.size(), cell.integer)
+                                                  : std::to_chars(begin, begin + buffer.size(), cell.number);
+  buffer.resize(static_cast<std::size_t>(done.ptr - begin));
+  return buffer;
+}
+
+std::unique_ptr<TableReader> read_table(std::unique_ptr<Source> source, TableKind kind) {
+  return table_format(kind).open(std::move(source));
+}
+
+std::vector<std::uint64_t> lines_of(const Source& source, const std::vector<std::uint64_t>& offsets, TableKind kind) {
   std::vector<std::uint64_t> lines;
+  if (table_format(kind).recognises) {  // formats with a mark have numbered rows
+    for (const std::uint64_t offset : offsets) lines.push_back(offset + 1);
+    return lines;
+  }
   std::vector<char> block(std::size_t{1} << 20);
   std::uint64_t at = 0, line = 1;
   for (const std::uint64_t offset : offsets) {

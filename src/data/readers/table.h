@@ -1,4 +1,4 @@
-// Tables in files, read row by row: CSV and TSV (RFC 4180) and JSON lines. Used by the reader of rows and by diffs.
+// Tables in files, read row by row. Used by the reader of rows and by diffs. table_format.h lists the formats.
 //
 // A CSV file's first line is its header if its cells are distinct, not empty, and neither numbers nor booleans (the
 // first may be empty, as data frames write their index). Otherwise columns are named 1, 2, 3 …, and no_header() tells
@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,27 +20,38 @@ namespace mlx::data {
 
 constexpr std::size_t kMostColumns = 16384;
 
-enum class TableKind { kCsv, kTsv, kJsonLines };
-// By the name: .csv, .tsv, .jsonl, .ndjson, each with or without .gz.
-std::optional<TableKind> table_kind(std::string_view path);
+// The key of a format in the table of formats (table_format.h).
+enum class TableKind : std::uint8_t { kCsv, kTsv, kJsonLines, kNpy };
 
 enum class ValueType : std::uint8_t { kNull, kBool, kInt, kFloat, kText, kList, kObject, kMixed };
 const char* name_of(ValueType type);  // "int", "text" …
-// The type that holds values of both types. The fallback is text for CSV, mixed for JSON lines.
+// The type that holds values of both types. The fallback is mixed for JSON lines, text for all others.
 ValueType join(ValueType a, ValueType b, TableKind kind);
+// The type of a cell as it is written in a text format.
 ValueType type_of(std::string_view cell, TableKind kind);
 // The cell without spaces and tabs around it.
 std::string_view trimmed(std::string_view cell);
 // True if a trimmed cell means that there is no value: empty, "-", or NA, N/A, null, nan in any case.
 bool is_missing(std::string_view cell);
 
+// Text formats deliver cells as they are written. Formats with types deliver values.
 struct Cell {
+  enum class Form : std::uint8_t { kWritten, kNull, kBool, kInt, kFloat, kText };
+
   std::uint32_t column = 0;  // index into columns()
-  std::string_view text;     // until the next row is read
+  std::string_view text;     // of kWritten, kBool ("true", "false") and kText, until the next row is read
+  Form form = Form::kWritten;
+  union {
+    std::int64_t integer = 0;  // of kInt
+    double number;             // of kFloat
+  };
 };
+ValueType type_of(const Cell& cell, TableKind kind);
+// The cell for people and for comparisons: a number in its shortest form, written to `buffer`; "" for kNull.
+std::string_view text_of(const Cell& cell, std::string& buffer);
 
 struct Row {
-  std::uint64_t offset = 0;  // where it begins (of the inflated bytes)
+  std::uint64_t offset = 0;  // where it begins: of the plain text, or the row's number in formats with types
   std::vector<Cell> cells;
 };
 
@@ -52,19 +62,18 @@ class TableReader {
   virtual bool next(Row& row) = 0;
   // Continues with the row that begins at `offset`.
   virtual void seek(std::uint64_t offset) = 0;
-  // For a CSV file known from the beginning; for JSON lines in the order in which keys appeared.
+  // Known from the beginning, except for JSON lines, where they are in the order in which keys appeared.
   virtual const std::vector<std::string>& columns() const = 0;
   // If columns have no names: why the first line is not a header; else "".
   virtual std::string no_header() const { return {}; }
   // Guesses about the rows read so far that may be wrong: "cells end at ';'"; else "".
   virtual std::string found_out() const { return {}; }
 };
+// The source's bytes are plain: neither compressed nor UTF-16 (table_format.h).
 std::unique_ptr<TableReader> read_table(std::unique_ptr<Source> source, TableKind kind);
-// `separator` 0: guessed.
-std::unique_ptr<TableReader> read_csv(std::unique_ptr<Source> source, char separator);
-std::unique_ptr<TableReader> read_json_lines(std::unique_ptr<Source> source);
 
-// The line number (from 1) of each offset; `offsets` are ascending.
-std::vector<std::uint64_t> lines_of(const Source& source, const std::vector<std::uint64_t>& offsets);
+// The line number (from 1) of each offset, or the number of its row in formats without lines; `offsets` are ascending.
+std::vector<std::uint64_t> lines_of(const Source& source, const std::vector<std::uint64_t>& offsets,
+                                    TableKind kind = TableKind::kCsv);
 
 }  // namespace mlx::data

@@ -6,8 +6,9 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "data/readers/cell_ends.h"
 #include "data/readers/csv_dialect.h"
-#include "data/readers/table.h"
+#include "data/readers/table_format.h"
 #include "data/readers/window.h"
 
 namespace mlx::data {
@@ -34,7 +35,10 @@ class CsvReader final : public TableReader {
     return true;
   }
 
-  void seek(std::uint64_t offset) override { window_.seek(offset); }
+  void seek(std::uint64_t offset) override {
+    window_.seek(offset);
+    ends_.forget();
+  }
   const std::vector<std::string>& columns() const override { return columns_; }
   std::string no_header() const override { return no_header_; }
   std::string found_out() const override {
@@ -57,7 +61,7 @@ class CsvReader final : public TableReader {
       const std::string_view name = trimmed(row.cells[i].text);
       columns_.push_back(header && !name.empty() ? std::string(name) : std::to_string(i + 1));
     }
-    if (!header) window_.seek(begin);
+    if (!header) seek(begin);
   }
 
   static std::string why_no_header(const Row& row) {
@@ -81,13 +85,14 @@ class CsvReader final : public TableReader {
       const std::size_t used = text.empty() ? 0 : parse(text, row);
       if (used == 0) {
         window_.grow();
+        ends_.forget();
         continue;
       }
       const bool blank = row.cells.size() == 1 && row.cells[0].text.empty() && text[0] != '"';
       row.offset = window_.offset();
       window_.skip(used);
       if (blank) continue;
-      if (has_high_byte(text.substr(0, used))) decode(row);
+      if (window_.has_high_byte() && has_high_byte(text.substr(0, used))) decode(row);
       if (separator_ == ';') read_decimal_commas(row);
       return true;
     }
@@ -95,25 +100,28 @@ class CsvReader final : public TableReader {
 
   // Parses one row at the beginning of `text`. Returns its length, or 0 if it may continue after `text`.
   std::size_t parse(std::string_view text, Row& row) {
-    row.cells.clear();
     unquoted_.clear();
+    std::size_t count = 0;  // the cells of the row before are written over
     for (std::size_t at = 0;;) {
       std::string_view cell;
       const bool quoted = at < text.size() && text[at] == '"';
       const std::size_t end = quoted ? quoted_cell(text, at, cell) : plain_cell(text, at, cell);
       if (end == kMore) return 0;
-      row.cells.push_back({static_cast<std::uint32_t>(row.cells.size()), cell});
-      if (row.cells.size() > kMostColumns) window_.corrupt("more columns than a table may have");
-      if (end == text.size()) return end;
-      at = end + 1;
-      if (text[end] == '\n') return at;
+      if (count == row.cells.size()) row.cells.emplace_back();
+      row.cells[count] = {static_cast<std::uint32_t>(count), cell};
+      if (++count > kMostColumns) window_.corrupt("more columns than a table may have");
+      if (end < text.size() && text[end] != '\n') {
+        at = end + 1;
+        continue;
+      }
+      row.cells.resize(count);
+      return std::min(end + 1, text.size());
     }
   }
 
   // The position of the separator, line end or end of file after the cell.
-  std::size_t plain_cell(std::string_view text, std::size_t at, std::string_view& cell) const {
-    std::size_t end = at;
-    while (end < text.size() && text[end] != separator_ && text[end] != '\n') ++end;
+  std::size_t plain_cell(std::string_view text, std::size_t at, std::string_view& cell) {
+    const std::size_t end = ends_.next(text, at, separator_);
     if (end == text.size() && !window_.ended()) return kMore;
     cell = text.substr(at, end - at);
     const bool last = end == text.size() || text[end] == '\n';
@@ -181,6 +189,7 @@ class CsvReader final : public TableReader {
 
   static constexpr std::size_t kMore = static_cast<std::size_t>(-1);
   Window window_;
+  CellEnds ends_;
   char separator_;
   bool odd_separator_ = false, decimal_commas_ = false, latin1_ = false;  // found_out()
   std::string no_header_;

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "data/readers/table.h"
+#include "data/readers/table_format.h"
 #include "data/readers/window.h"
 
 namespace mlx::data {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "data/readers/csv_dialect.h"
 #include "data/readers/table.h"
 
 namespace mlx::data {
@@ -16,7 +17,7 @@ constexpr std::size_t kLongestRow = std::size_t{16} << 20;
 }  // namespace
 
 Window::Window(std::unique_ptr<Source> source)
-    : source_(std::move(source)), buffer_(kBlock, '\0'), next_read_(kBlock) {}
+    : source_(std::move(source)), buffer_(kBlock + kPadding, '\0'), next_read_(kBlock) {}
 
 void Window::grow() {
   const std::size_t kept = end_ - begin_;
@@ -24,9 +25,11 @@ void Window::grow() {
   std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_), buffer_.begin() + static_cast<std::ptrdiff_t>(end_),
             buffer_.begin());
   begin_ = 0, end_ = kept;
-  if (kept > buffer_.size() / 2) buffer_.resize(std::min(2 * buffer_.size(), kLongestRow));
-  const std::size_t wanted = std::min(next_read_, buffer_.size() - kept);
-  next_read_ = std::max(kBlock, buffer_.size());
+  if (kept > (buffer_.size() - kPadding) / 2)
+    buffer_.resize(std::min(2 * (buffer_.size() - kPadding), kLongestRow) + kPadding);
+  const std::size_t room = buffer_.size() - kPadding;
+  const std::size_t wanted = std::min(next_read_, room - kept);
+  next_read_ = std::max(kBlock, room);
   const std::size_t got = source_->read_at(offset_ + kept, buffer_.data() + kept, wanted);
   ended_ = got < wanted;
   if (const void* zero = std::memchr(buffer_.data() + kept, 0, got)) {
@@ -35,6 +38,7 @@ void Window::grow() {
             static_cast<std::size_t>(static_cast<const char*>(zero) - buffer_.data()));
   }
   end_ += got;
+  high_byte_ = high_byte_ || mlx::data::has_high_byte({buffer_.data() + kept, got});
 }
 
 void Window::seek(std::uint64_t offset) {

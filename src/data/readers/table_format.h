@@ -1,0 +1,49 @@
+// The formats of tables, one row for each. A new format is one file with its reader, a key in TableKind (table.h) and a
+// row in table_format.cpp.
+//
+// A table's format follows from its first bytes if they are a format's mark, else from its name's ending. Text formats
+// (CSV, TSV, JSON lines) may be compressed with gzip or zstd, and may be UTF-16 with a byte order mark.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "data/readers/table.h"
+
+namespace mlx::data {
+
+struct TableFormat {
+  TableKind kind;
+  const char* name;                             // for people
+  std::span<const std::string_view> endings;    // of files' names
+  const char* row_word = "line";                // how errors and diffs name a row
+  bool (*recognises)(ByteView head) = nullptr;  // by its first bytes; null if they do not tell
+  std::unique_ptr<TableReader> (*open)(std::unique_ptr<Source> source) = nullptr;
+};
+std::span<const TableFormat> table_formats();
+const TableFormat& table_format(TableKind kind);
+// All endings, of all formats.
+std::span<const std::string_view> table_endings();
+std::string table_endings_text();  // ".csv, .tsv or .jsonl" …
+
+// By the name alone, which may end in a compression's ending too.
+std::optional<TableKind> table_kind(std::string_view path);
+
+struct FoundTable {
+  OpenSource open;  // plain bytes
+  TableKind kind = TableKind::kCsv;
+};
+// By the content, then by the name. kUsage if neither says what it is. `name` stands in messages.
+FoundTable find_table(const OpenSource& stored, const std::string& name);
+// The same for text without a name: an object is JSON lines; a tab in the first line before any comma is TSV.
+FoundTable find_nameless_table(const OpenSource& stored, const std::string& name);
+
+// One reader for each format.
+std::unique_ptr<TableReader> read_csv(std::unique_ptr<Source> source, char separator);  // 0: guessed
+std::unique_ptr<TableReader> read_json_lines(std::unique_ptr<Source> source);
+std::unique_ptr<TableReader> read_npy(std::unique_ptr<Source> source);
+
+}  // namespace mlx::data
