@@ -9,6 +9,7 @@
 #include "base/module.h"
 #include "data/images/codecs/codec.h"
 #include "data/images/upright.h"
+#include "formats/netpbm.h"
 
 namespace mlx::data {
 namespace {
@@ -55,6 +56,8 @@ constexpr PictureFormat kPictureFormats[] = {
        return false;
      },
      [] { return images_module().tiff; }},
+    {"BMP", [](ByteView b) { return begins(b, "BM"); }, [] { return PictureDecoder{decode_bmp}; }},
+    {"PGM and PPM", formats::is_netpbm, [] { return PictureDecoder{decode_netpbm}; }},
 };
 
 const PictureFormat* format_of(ByteView file) {
@@ -161,8 +164,7 @@ bool is_picture(ByteView begin) {
 std::string picture_formats() {
   std::string names;
   const std::size_t count = std::size(kPictureFormats);
-  for (std::size_t i = 0; i < count; ++i)
-    names += fmt::format("{}{}", i == 0 ? "" : i + 1 < count ? ", " : " and ", kPictureFormats[i].name);
+  for (std::size_t i = 0; i < count; ++i) names += fmt::format("{}{}", i == 0 ? "" : ", ", kPictureFormats[i].name);
   return names;
 }
 

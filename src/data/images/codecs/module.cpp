@@ -1,15 +1,11 @@
 // What the module hands out.
-#include "data/images/codecs/module.h"
-
+// libjpeg's header wants <cstdio> before it, which this one includes.
+#include "data/images/codecs/codec.h"
+// The libraries.
 #include <jpeglib.h>
 #include <png.h>
 #include <tiffio.h>
 #include <webp/decode.h>
-#include <cstdio>
-
-#include <cstring>
-
-#include "data/images/codecs/codec.h"
 
 namespace mlx::data {
 namespace {
