@@ -46,7 +46,7 @@ Command add_predict() {
       argument("MODEL", options->model,
                "The model's reference (clf, gpt@v2, clf@production) or a folder with its files", Complete::kReference),
       arguments("INPUT", options->inputs,
-                "Files of images (PGM, PPM, IDX) or rows (CSV, JSON lines), or datasets; - is standard input",
+                "Photos, folders of photos, IDX files, rows (CSV, JSON lines), or datasets; - is standard input",
                 Complete::kFile, false),
       option("-o,--out", "FILE", options->out, "Write a table: .csv, .tsv, .jsonl; - is CSV on standard output",
              Complete::kFile),
@@ -63,7 +63,8 @@ Command add_predict() {
       integer("--count", "N", options->count, "How many texts to write (default: 1)"),
       option("--stop", "TEXT", options->stop, "Stop after the first TEXT in the output"),
   };
-  command.examples = {"mlx predict clf shirt.pgm --top 3",
+  command.examples = {"mlx predict clf shirt.jpg --top 3",
+                      "mlx predict clf photos/ --out labels.csv",
                       "mlx predict clf data/fashion --split test --json",
                       "mlx predict price offers.csv --out prices.csv",
                       "ls *.pgm | mlx predict clf - --out -",

@@ -1,32 +1,92 @@
 // mlx predict for models of images: a label and its probability for each.
+#include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
 #include "cmd/cli/standard_input.h"
 #include "cmd/predictions.h"
 #include "data/images/image_files.h"
 #include "data/kinds/images.h"
+#include "data/kinds/photos.h"
 #include "infer/answers.h"
 #include "registry/repository.h"
+#include "registry/versions/references.h"
 
 namespace mlx::cmd {
 namespace {
 
-// The images of one file or of one split of a dataset.
+// What one INPUT holds: photos, which are read and prepared in blocks, or images that lie in memory.
 struct Source {
   std::string name;
-  data::IdxImages images;
+  data::IdxImages images;                          // if there are no photos
+  std::vector<std::string> photos;                 // their names in answers
+  std::function<Bytes(std::size_t photo)> read{};  // any thread may call it
   std::string name_of(std::int64_t i) const { return images.count == 1 ? name : fmt::format("{}[{}]", name, i); }
 };
 
+bool is_photo_file(const std::string& path) {
+  constexpr std::size_t kMagic = 16;
+  const Fd fd = open_file(path, O_RDONLY);
+  Bytes begin(kMagic);
+  begin.resize(read_at(fd.get(), begin.data(), begin.size(), 0, path));
+  return data::is_picture(begin) || data::has_picture_name(path);
+}
+
+// All pictures in a folder and the folders below it, sorted by path.
+std::vector<std::string> photos_in_folder(const std::string& folder, const std::string& word) {
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file() && data::has_picture_name(entry.path().native())) found.push_back(entry.path());
+  if (found.empty()) fail(ErrorKind::kNotFound, "'{}': there is no picture in this folder", word);
+  std::ranges::sort(found);
+  return found;
+}
+
+Source source_of_photos(const std::vector<std::string>& paths, std::vector<std::string> names) {
+  Source out;
+  out.photos = std::move(names);
+  out.read = [paths](std::size_t i) { return read_file(paths[i]); };
+  return out;
+}
+
+// A folder that is no dataset of the repository.
+std::optional<Source> read_folder(const std::string& word, Context& context) {
+  const std::string folder = join_path(context.folder(), word);
+  if (!is_folder(folder)) return std::nullopt;
+  if (context.has_repository() && registry::try_resolve(context.repository(), word)) return std::nullopt;
+  const std::vector<std::string> paths = photos_in_folder(folder, word);
+  std::vector<std::string> names;
+  for (const std::string& path : paths)
+    names.push_back(join_path(word, path.substr(folder.size() + (folder.ends_with('/') ? 0 : 1))));
+  return source_of_photos(paths, std::move(names));
+}
+
 Source read_source(const std::string& word, const PredictOptions& options, Context& context) {
+  if (std::optional<Source> folder = read_folder(word, context)) return std::move(*folder);
   const PredictSource source = find_source(word, context);
-  if (source.is_file()) return {word, data::read_image_file(source.path, context.progress())};
+  if (source.is_file()) {
+    if (is_photo_file(source.path)) return source_of_photos({source.path}, {word});
+    return {word, data::read_image_file(source.path, context.progress())};
+  }
   const registry::Version& version = source.dataset;
-  data::Images images =
-      data::load_images(context.repository().store(), version.digest, options.split, context.progress());
+  const store::Store& store = context.repository().store();
+  if (const auto files = data::photos_in(store, version.digest, options.split)) {
+    Source out;
+    for (const store::Entry& file : *files) out.photos.push_back(fmt::format("{}:{}", version.name(), file.path));
+    store.want(*files);
+    out.read = [&store, files = *files](std::size_t i) { return store.read_blob(files[i].content); };
+    return out;
+  }
+  data::Images images = data::load_images(store, version.digest, options.split, context.progress());
   return {fmt::format("{}:{}", version.name(), options.split),
           {images.count, images.height, images.width, images.channels, std::move(images.pixels)}};
 }
@@ -46,6 +106,7 @@ std::vector<std::string> expanded(const std::vector<std::string>& inputs, Contex
 }
 
 void check_size(const Source& source, const PredictInputs& inputs) {
+  if (source.read) return;  // photos are checked as they are read
   const data::Preprocessing& p = inputs.model.about().preprocessing;
   const data::IdxImages& images = source.images;
   if (images.height == p.height && images.width == p.width && images.channels == p.channels) return;
@@ -56,32 +117,77 @@ void check_size(const Source& source, const PredictInputs& inputs) {
       "scale it first, or train on images of this size");
 }
 
+class Asking {
+ public:
+  Asking(const PredictOptions& options, const PredictInputs& inputs, Context& context)
+      : options_(options),
+        inputs_(inputs),
+        context_(context),
+        predictions_("image", options, inputs, context),
+        session_(inputs.model) {}
+
+  void ask(const Source& source) {
+    if (!source.read) return add(source.images.pixels, [&](std::int64_t i) { return source.name_of(i); });
+    constexpr std::size_t kBlock = 256;
+    for (std::size_t begin = 0; begin < source.photos.size(); begin += kBlock) {
+      context_.progress().check_interrupted();
+      const Bytes pixels = prepared(source, begin, std::min(kBlock, source.photos.size() - begin));
+      add(pixels, [&](std::int64_t i) { return source.photos[begin + static_cast<std::size_t>(i)]; });
+    }
+  }
+  void finish() { predictions_.finish(); }
+
+ private:
+  Bytes prepared(const Source& source, std::size_t begin, std::size_t count) {
+    const data::Preprocessing& preprocessing = inputs_.model.about().preprocessing;
+    const data::PhotoForm form = preprocessing.photo_form();
+    const auto size = static_cast<std::size_t>(form.bytes());
+    Bytes pixels(count * size);
+    context_.pool().run(static_cast<std::int64_t>(count), [&](std::int64_t i) {
+      const std::size_t photo = begin + static_cast<std::size_t>(i);
+      const Bytes file = source.read(photo);
+      data::check_photo(file, source.photos[photo], preprocessing);
+      data::prepare_photo(file, source.photos[photo], form, pixels.data() + static_cast<std::size_t>(i) * size);
+    });
+    return pixels;
+  }
+
+  template <typename NameOf>
+  void add(ByteView pixels, const NameOf& name_of) {
+    const auto classes = static_cast<std::size_t>(inputs_.model.signature().width());
+    const infer::Answers answers = infer::answer_images(session_, pixels, context_.progress());
+    for (std::int64_t i = 0; i < answers.count; ++i) {
+      const std::span<const double> probabilities(answers.values.data() + static_cast<std::size_t>(i) * classes,
+                                                  classes);
+      predictions_.look_at(probabilities);
+      predictions_.add(name_of(i), rank_classes(probabilities, options_.top));
+    }
+  }
+
+  const PredictOptions& options_;
+  const PredictInputs& inputs_;
+  Context& context_;
+  Predictions predictions_;
+  infer::Session session_;
+};
+
 }  // namespace
 
 int predict_images(const PredictOptions& options, const PredictInputs& inputs, Context& context) {
   if (options.inputs.empty()) {
-    throw Error(ErrorKind::kUsage, fmt::format("{} classifies images: name some", inputs.version.name()),
-                "files (PGM, PPM, IDX), a dataset with --split, or - for a list of files on standard input");
+    throw Error(
+        ErrorKind::kUsage, fmt::format("{} classifies images: name some", inputs.version.name()),
+        "photos, folders of photos, IDX files, a dataset with --split, or - for a list of files on standard input");
   }
-  Predictions predictions("image", options, inputs, context);
+  Asking asking(options, inputs, context);
   std::vector<Source> sources;
   sources.reserve(options.inputs.size());
   for (const std::string& word : expanded(options.inputs, context)) {
     sources.push_back(read_source(word, options, context));
     check_size(sources.back(), inputs);
   }
-  infer::Session session(inputs.model);
-  const auto classes = static_cast<std::size_t>(inputs.model.signature().width());
-  for (const Source& source : sources) {
-    const infer::Answers answers = infer::answer_images(session, source.images.pixels, context.progress());
-    for (std::int64_t i = 0; i < answers.count; ++i) {
-      const std::span<const double> probabilities(answers.values.data() + static_cast<std::size_t>(i) * classes,
-                                                  classes);
-      predictions.look_at(probabilities);
-      predictions.add(source.name_of(i), rank_classes(probabilities, options.top));
-    }
-  }
-  predictions.finish();
+  for (const Source& source : sources) asking.ask(source);
+  asking.finish();
   return 0;
 }
 

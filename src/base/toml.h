@@ -52,6 +52,7 @@ class TomlReader {
 
   bool has(std::string_view key) const;
   bool is_array(std::string_view key) const;  // for keys that take one value or several
+  bool is_text(std::string_view key) const;   // for keys that take text or a number
   int line(std::string_view key) const;
   std::string place(std::string_view key) const;  // "train.toml:7", or "--set train.batch=8"
   std::string string(std::string_view key);

@@ -90,6 +90,11 @@ bool TomlReader::is_array(std::string_view key) const {
       table_->members, [&](const auto& member) { return member.first == key && member.second.kind == Kind::kArray; });
 }
 
+bool TomlReader::is_text(std::string_view key) const {
+  return std::ranges::any_of(
+      table_->members, [&](const auto& member) { return member.first == key && member.second.kind == Kind::kString; });
+}
+
 int TomlReader::line(std::string_view key) const {
   for (const auto& [name, value] : table_->members) {
     if (name == key) return value.line;

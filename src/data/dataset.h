@@ -22,6 +22,12 @@
 
 namespace mlx::data {
 
+// What the run of a training keeps about photos.
+struct PhotoFacts {
+  std::string libraries;             // names and versions of those that decode them; "" if there are no photos
+  std::vector<std::string> skipped;  // bad photos, once they are loaded: "cat/7.jpg: why"
+};
+
 // What is known about a dataset before any example is read. Its items are what `count` counts.
 struct Description {
   const Kind* kind = nullptr;
@@ -37,6 +43,7 @@ struct Description {
   // batches reads ahead.
   std::int64_t bytes = 0, in_memory = 0, read_ahead = 0;
   void set_spool(const Spool& spool, std::int64_t records);  // of which the dataset has so many
+  PhotoFacts photos;                                         // for photos
 
   // `context`: the length of a window, for kinds that have windows.
   std::int64_t examples(std::int64_t context) const;            // in an epoch without shuffling or dropping
@@ -76,12 +83,27 @@ class Dataset {
   virtual std::optional<LabelAt> highest_label() const { return std::nullopt; }
 };
 
+// A config's options for photos.
+struct PhotoOptions {
+  std::int64_t height = 0, width = 0;  // 0: the size that all photos have
+  Fit fit = Fit::kSqueeze;
+  bool grey = false;
+  // Bad photos are skipped up to this share of a split, or this count; 0: the first one is an error.
+  double skip_share = 0;
+  std::int64_t skip_count = 0;
+  std::string libraries;   // PhotoFacts::libraries, which decide the pixels: part of a run's key
+  std::int64_t cache = 0;  // bytes of decoded images kept in memory; 0: a quarter of the machine's memory
+  bool operator==(const PhotoOptions&) const = default;
+};
+
 // A config's [data] options besides the splits, and the decisions of an earlier training.
 struct Reading {
   RowOptions rows;
   std::string tokenizer;  // "bytes" or "chars"; "" if not given, which means bytes
   Augment augment;
-  MemoryBudget budget;                          // of the examples; changes no bit of them
+  MemoryBudget budget;  // of the examples; changes no bit of them
+  PhotoOptions photos;
+  std::vector<std::string> classes;             // photos' labels are numbered by these names, if there are any
   std::string loss;                             // determines the kind of target; "" for the default
   std::shared_ptr<const Preprocessing> base;    // of the model that a training starts from
   std::shared_ptr<const Preprocessing> fitted;  // if set, examples are read exactly by it

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/images/normalize.h"
+#include "data/images/photo.h"
 #include "data/rows.h"
 #include "data/tokenizer.h"
 
@@ -19,6 +20,12 @@ struct Preprocessing {
   Normalization normalization;
   std::optional<RowSchema> rows{};
   std::shared_ptr<const Tokenizer> tokenizer{};  // has as many tokens as the logits are wide
+  std::optional<Fit> fit{};                      // how photos get the size; nullopt: they must have it
+
+  PhotoForm photo_form() const { return {height, width, channels, fit.value_or(Fit::kSqueeze)}; }
 };
+
+// kUsage if the model does not say how photos get its size, and the photo has another size or number of channels.
+void check_photo(ByteView file, const std::string& name, const Preprocessing& preprocessing);
 
 }  // namespace mlx::data

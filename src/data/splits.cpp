@@ -17,9 +17,13 @@ namespace {
 constexpr const char* kDeclaration = "dataset.toml";
 constexpr std::uint64_t kLongestDeclaration = 16 << 20;
 
+// What the split names under its kind's key is its root if it is a folder.
 SplitFiles declared_files(TomlReader& split, const Files& files) {
-  for (const Kind* kind : kinds())
-    if (split.has(kind->name)) return {kind, kind->declared(split, files)};
+  for (const Kind* kind : kinds()) {
+    if (!split.has(kind->name)) continue;
+    std::string root = split.is_text(kind->name) ? split.string(kind->name) : "";
+    return {kind, kind->declared(split, files), std::move(root)};
+  }
   return {kinds()[0], kinds()[0]->declared(split, files)};
 }
 
@@ -86,7 +90,8 @@ StoredSplit stored_split(const store::Store& store, const Digest& manifest, cons
   Layout layout = find_layout(store, manifest);
   const auto found = layout.splits.find(split);
   if (found != layout.splits.end())
-    return {&store, found->second.kind, std::move(found->second.files), std::move(layout.class_names)};
+    return {&store, found->second.kind, std::move(found->second.files), std::move(layout.class_names),
+            std::move(found->second.root)};
   if (layout.splits.empty()) {
     std::string names;
     for (const Kind* kind : kinds()) names += fmt::format("{}{}", names.empty() ? "" : ", ", kind->file_names);

@@ -29,6 +29,7 @@ namespace mlx::data {
 struct SplitFiles {
   const Kind* kind = nullptr;
   std::vector<store::Entry> files;  // in the order given by the kind
+  std::string root{};               // for kinds with many files: the folder below which they lie
 };
 struct Layout {
   std::map<std::string, SplitFiles> splits;
@@ -40,6 +41,7 @@ struct StoredSplit {
   const Kind* kind = nullptr;
   std::vector<store::Entry> files;
   std::vector<std::string> class_names;
+  std::string root{};
 };
 
 // Throws kUsage with file and line for a wrong dataset.toml; kCorrupt if images have no labels or a split occurs twice.

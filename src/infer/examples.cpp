@@ -25,6 +25,7 @@ std::int64_t context_of(const nn::Model& model) {
 data::Reading reading_of(const nn::Model& model) {
   data::Reading reading;
   reading.fitted = std::make_shared<data::Preprocessing>(model.preprocessing);
+  reading.classes = model.labels;
   return reading;
 }
 

@@ -47,11 +47,13 @@ Json floats_to_json(const std::vector<float>& values) {
 Json preprocessing_to_json(const data::Preprocessing& preprocessing) {
   if (preprocessing.rows) return data::to_json(*preprocessing.rows);
   if (preprocessing.channels == 0) return nullptr;
-  return {{"height", preprocessing.height},
-          {"width", preprocessing.width},
-          {"channels", preprocessing.channels},
-          {"mean", floats_to_json(preprocessing.normalization.mean)},
-          {"std", floats_to_json(preprocessing.normalization.std)}};
+  Json out = {{"height", preprocessing.height},
+              {"width", preprocessing.width},
+              {"channels", preprocessing.channels},
+              {"mean", floats_to_json(preprocessing.normalization.mean)},
+              {"std", floats_to_json(preprocessing.normalization.std)}};
+  if (preprocessing.fit) out["resize"] = data::name_of(*preprocessing.fit);
+  return out;
 }
 
 std::vector<float> floats_from_json(const Json& object, const char* key, std::size_t count, const std::string& what) {
@@ -128,6 +130,11 @@ data::Preprocessing preprocessing_from_json(const Json& json, const Graph& graph
   out.normalization.std = floats_from_json(*found, "std", channels, where);
   if (std::ranges::any_of(out.normalization.std, [](float v) { return !(v > 0); })) {
     fail(ErrorKind::kCorrupt, "{}: 'std': expected numbers above 0", where);
+  }
+  if (found->contains("resize")) {
+    out.fit = data::fit_named(json_string(*found, "resize", where));
+    if (!out.fit || (out.channels != 1 && out.channels != 3))
+      fail(ErrorKind::kCorrupt, "{}: 'resize': expected squeeze or crop, for 1 or 3 channels", where);
   }
   return out;
 }

@@ -28,10 +28,15 @@ class BatchedModel final : public ServedModel {
 
   void infer(const Request& request, const ExchangePtr& exchange) override {
     const double started = seconds_now();
-    auto parsed = std::make_shared<InferRequest>(parse_infer_request(request.body, signature(), reader_->data()));
+    auto parsed = std::make_shared<InferRequest>();
     auto job = std::make_shared<Job>();
-    job->examples = reader_->read(*parsed, request.body);
-    parsed->inputs.clear();
+    if (request.holds_photo()) {
+      job->examples = reader_->read_photo(request.body);
+    } else {
+      *parsed = parse_infer_request(request.body, signature(), reader_->data());
+      job->examples = reader_->read(*parsed, request.body);
+      parsed->inputs.clear();
+    }
     job->done = [this, parsed, exchange, started](const std::shared_ptr<Job>& done) {
       Reply reply = answer(*parsed, *done);
       metrics_.inference(seconds_now() - started);

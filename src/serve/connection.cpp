@@ -44,6 +44,11 @@ bool is_json(boost::beast::string_view type) {
   return boost::beast::iequals(type, "application/json");
 }
 
+bool is_photo(boost::beast::string_view type) {
+  constexpr std::size_t kPrefix = 6;
+  return type.size() > kPrefix && boost::beast::iequals(type.substr(0, kPrefix), "image/");
+}
+
 }  // namespace
 
 // Holds the connection until the request is answered. Other threads may hold and let go of it: the connection itself
@@ -190,8 +195,11 @@ std::optional<Reply> Connection::refusal() const {
     return error_reply(400, "binary tensor data is not supported; send JSON arrays");
   if (request.count(http::field::content_encoding) != 0)
     return error_reply(415, "a Content-Encoding is not supported; send plain JSON", "Accept-Encoding: identity\r\n");
-  if (request.count(http::field::content_type) != 0 && !is_json(request[http::field::content_type]))
-    return error_reply(415, "expected Content-Type: application/json (curl: -H 'Content-Type: application/json')");
+  const auto type = request[http::field::content_type];
+  if (!type.empty() && !is_json(type) && !is_photo(type))
+    return error_reply(
+        415,
+        "expected Content-Type: application/json (curl: -H 'Content-Type: application/json'), or image/* for a photo");
   return std::nullopt;
 }
 
@@ -232,7 +240,8 @@ void Connection::answer() {
   const auto turn = std::make_shared<Turn>(shared_from_this(), parser_->get().keep_alive());
   turn_ = turn;
   answering_ = true;
-  shared_.service.answer({method_, target_, std::move(parser_->get().body())}, turn);
+  shared_.service.answer(
+      {method_, target_, std::move(parser_->get().body()), text(parser_->get()[http::field::content_type])}, turn);
 }
 
 void Connection::log(int status, std::size_t bytes) const {

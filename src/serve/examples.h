@@ -26,6 +26,8 @@ class ExampleReader {
   // Moves the data out of the request, which `body` is the text of. kUsage and kCorrupt for what does not fit the
   // model.
   virtual Examples read(InferRequest& request, std::string_view body) const = 0;
+  // A photo as the body of a request. kUsage for models that take none.
+  virtual Examples read_photo(std::string_view body) const;
   virtual std::string inputs_json() const = 0;  // of the model's metadata, without brackets
 };
 

@@ -11,6 +11,8 @@ namespace mlx::serve {
 
 struct Request {
   std::string method, target, body;
+  std::string type{};  // Content-Type, "" if there is none
+  bool holds_photo() const { return type.starts_with("image/"); }
 };
 
 struct Reply {

@@ -1,4 +1,4 @@
-// Images: one tensor of pixels from 0 to 255, UINT8 or FP32, which is normalised as in training.
+// Images: one tensor of pixels from 0 to 255, UINT8 or FP32, or one photo. Both are prepared as in training.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -28,7 +28,8 @@ class ImageReader final : public ExampleReader {
         height_(model.about().preprocessing.height),
         width_(model.about().preprocessing.width),
         channels_(model.about().preprocessing.channels),
-        normalization_(model.about().preprocessing.normalization),
+        preprocessing_(model.about().preprocessing),
+        normalization_(preprocessing_.normalization),
         table_(normalization_) {}
 
   DataAs data() const override { return DataAs::kFloats; }
@@ -49,6 +50,21 @@ class ImageReader final : public ExampleReader {
     if (tensor.datatype == "UINT8") check_bytes(tensor);
     normalize(tensor.values);
     examples.values = std::move(tensor.values);
+    return examples;
+  }
+
+  Examples read_photo(std::string_view body) const override {
+    const data::PhotoForm form = preprocessing_.photo_form();
+    if (form.channels != 1 && form.channels != 3)
+      fail(ErrorKind::kUsage, "the model takes images of {} channels, a photo has 1 or 3", form.channels);
+    const ByteView file = as_bytes(body);
+    data::check_photo(file, "the photo", preprocessing_);
+    Bytes pixels(static_cast<std::size_t>(form.bytes()));
+    data::prepare_photo(file, "the photo", form, pixels.data());
+    Examples examples;
+    examples.count = 1;
+    examples.values.resize(pixels.size());
+    table_.apply(pixels.data(), form.height * form.width, examples.values.data());
     return examples;
   }
 
@@ -105,11 +121,16 @@ class ImageReader final : public ExampleReader {
 
   const infer::Signature& signature_;
   std::int64_t height_, width_, channels_;
+  data::Preprocessing preprocessing_;
   data::Normalization normalization_;
   data::PixelTable table_;
 };
 
 }  // namespace
+
+Examples ExampleReader::read_photo(std::string_view /*body*/) const {
+  fail(ErrorKind::kUsage, "the model takes no photos; send JSON");
+}
 
 std::unique_ptr<ExampleReader> image_reader(const infer::Model& model) {
   return std::make_unique<ImageReader>(model);

@@ -59,6 +59,7 @@ void read_inputs(Training& t) {
   t.dataset = work::resolve_dataset(t.repository, config.dataset, t.progress);
   t.data = data::describe(t.repository.store(), t.dataset.digest, config.train_split, config.reading);
   for (const std::string& warning : t.data.table.warnings) t.progress.warn(warning);
+  config.reading.photos.libraries = t.data.photos.libraries;
   t.built = build_model(config, t.data, t.base ? &t.base->model : nullptr);
   settle(config, *t.data.kind, config.batch_given ? 0 : examples_of(t));
   if (t.options.merge && !t.built.lora)
@@ -150,6 +151,17 @@ std::int64_t held_at_peak(kernels::Backend backend) {
   return backend.can().own_memory ? static_cast<std::int64_t>(backend.device().peak_bytes()) : peak_memory();
 }
 
+// The bad photos that were left out, by split.
+Json skipped_json(const TrainingData& data, const TrainConfig& config) {
+  Json out = Json::object();
+  const auto add = [&](const std::string& split, const data::DatasetPtr& dataset) {
+    if (dataset && !dataset->describe().photos.skipped.empty()) out[split] = dataset->describe().photos.skipped;
+  };
+  add(config.train_split, data.train);
+  if (!config.valid_split.empty()) add(config.valid_split, data.valid);
+  return out;
+}
+
 Json summary_of(const Training& t, const TrainingResult& result) {
   Json out = {{"cpu_seconds", cpu_seconds()},
               {"loss", result.loss},
@@ -202,6 +214,7 @@ Json train_in(Training& t, work::ActiveRun& run) {
   run.keep_state = loop.keep_state;
   const nn::Model model = make_model(t, data, result);
   Json summary = summary_of(t, result);
+  if (Json skipped = skipped_json(data, t.config); !skipped.empty()) summary["skipped"] = std::move(skipped);
   const work::NewOutput output = output_of(t);
   work::store_output(run, output, [&](store::Store& store) { return nn::store_model(store, model, output.parent); });
   return summary;

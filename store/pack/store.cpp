@@ -52,6 +52,10 @@ const Interruption& Store::interruption() const {
   return *state_->options.interruption;
 }
 
+Pool& Store::pool() const {
+  return state_->pool;
+}
+
 bool Store::encrypted() const {
   return state_->encrypted;
 }

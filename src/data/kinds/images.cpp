@@ -83,31 +83,42 @@ Normalization measure(const Images& images, const IndexSet& of) {
   const auto count = static_cast<std::uint64_t>(of.size()) * pixels;
   Normalization out{std::vector<float>(channels, 0.0f), std::vector<float>(channels, 1.0f)};
   if (count == 0) return out;
-  // Integers are exact, so the order of summation cannot matter. A block's squares fit into 32 bits.
-  constexpr std::size_t kBlock = 4096;
-  for (std::size_t c = 0; c < channels; ++c) {
-    std::uint64_t sum = 0, squares = 0;
-    for (std::int64_t image = 0; image < of.size(); ++image) {
-      const std::uint8_t* const from = images.pixels.data() + static_cast<std::size_t>(of[image]) * pixels * channels;
-      for (std::size_t begin = 0; begin < pixels; begin += kBlock) {
-        const std::size_t end = std::min(pixels, begin + kBlock);
-        std::uint32_t block_sum = 0, block_squares = 0;
-        for (std::size_t i = begin; i < end; ++i) {
-          const std::uint32_t v = from[i * channels + c];
-          block_sum += v;
-          block_squares += v * v;
-        }
-        sum += block_sum;
-        squares += block_squares;
-      }
+  // Integers are exact, so the order of summation cannot matter.
+  std::vector<ChannelSums> all(channels);
+  for (std::int64_t i = 0; i < of.size(); ++i) {
+    if (!images.source) {
+      add_sums(images.pixels.data() + static_cast<std::size_t>(of[i]) * pixels * channels, pixels, all);
+      continue;
     }
-    const double mean = static_cast<double>(sum) / static_cast<double>(count) / 255.0;
-    const double square = static_cast<double>(squares) / static_cast<double>(count) / (255.0 * 255.0);
+    const std::span<const ChannelSums> one = images.source->sums(of[i]);
+    for (std::size_t c = 0; c < channels; ++c) all[c].sum += one[c].sum, all[c].squares += one[c].squares;
+  }
+  for (std::size_t c = 0; c < channels; ++c) {
+    const double mean = static_cast<double>(all[c].sum) / static_cast<double>(count) / 255.0;
+    const double square = static_cast<double>(all[c].squares) / static_cast<double>(count) / (255.0 * 255.0);
     const double deviation = std::sqrt(std::max(0.0, square - mean * mean));
     out.mean[c] = static_cast<float>(mean);
     out.std[c] = deviation < 1e-6 ? 1.0f : static_cast<float>(deviation);  // a constant channel becomes zeros
   }
   return out;
+}
+
+void add_sums(const std::uint8_t* image, std::size_t pixels, std::span<ChannelSums> to) {
+  constexpr std::size_t kBlock = 4096;  // pixels whose squares fit into 32 bits
+  const std::size_t channels = to.size();
+  for (std::size_t c = 0; c < channels; ++c) {
+    for (std::size_t begin = 0; begin < pixels; begin += kBlock) {
+      const std::size_t end = std::min(pixels, begin + kBlock);
+      std::uint32_t sum = 0, squares = 0;
+      for (std::size_t i = begin; i < end; ++i) {
+        const std::uint32_t v = image[i * channels + c];
+        sum += v;
+        squares += v * v;
+      }
+      to[c].sum += sum;
+      to[c].squares += squares;
+    }
+  }
 }
 
 }  // namespace mlx::data

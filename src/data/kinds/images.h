@@ -1,17 +1,36 @@
-// Labelled images in memory, read from the store's packs as IDX files.
+// Labelled images, read from the store's packs: IDX files into memory, photos (photos.h) as they are asked for.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/progress.h"
+#include "data/dataset.h"
 #include "data/order.h"
 #include "data/preprocessing.h"
 #include "data/splits.h"
 #include "store/pack/store.h"
 
 namespace mlx::data {
+
+// Of one channel of an image: what mean and standard deviation are computed from, exactly.
+struct ChannelSums {
+  std::uint64_t sum = 0, squares = 0;
+};
+
+// Images that are not all in memory. Any number of threads may ask for them.
+class PixelSource {
+ public:
+  virtual ~PixelSource() = default;
+  // The bytes of image `index`, row-major HWC: valid as long as the source and until `scratch` changes.
+  virtual const std::uint8_t* pixels(std::int64_t index, Bytes& scratch) const = 0;
+  // One for each channel, known without the pixels.
+  virtual std::span<const ChannelSums> sums(std::int64_t index) const = 0;
+};
 
 // Pixels as bytes, row-major NHWC, and one label for each image.
 struct Images {
@@ -20,7 +39,15 @@ struct Images {
   int classes = 0;  // highest label + 1, or as in dataset.toml
   Bytes pixels;     // count * height * width * channels
   std::vector<std::int32_t> labels;
-  std::vector<std::string> class_names;  // "0", "1", … unless dataset.toml names them
+  std::vector<std::string> class_names;         // "0", "1", … unless dataset.toml names them; of photos their labels
+  std::shared_ptr<const PixelSource> source{};  // of photos, instead of `pixels`
+  std::optional<Fit> fit{};                     // how photos got the size
+  PhotoFacts photos{};
+
+  // Image `index`: as PixelSource::pixels().
+  const std::uint8_t* at(std::int64_t index, Bytes& scratch) const {
+    return source ? source->pixels(index, scratch) : pixels.data() + index * height * width * channels;
+  }
 };
 
 // Throws kCorrupt for bad files: file, offset, what was expected and found (magic, truncated, labels that do not match
@@ -33,5 +60,7 @@ Images describe_images(const StoredSplit& split);
 
 // Mean and standard deviation of each channel over `of` the images.
 Normalization measure(const Images& images, const IndexSet& of);
+// Adds the sums of an image of `pixels` pixels with to.size() channels.
+void add_sums(const std::uint8_t* image, std::size_t pixels, std::span<ChannelSums> to);
 
 }  // namespace mlx::data

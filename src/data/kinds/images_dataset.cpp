@@ -1,4 +1,4 @@
-// Images as a dataset: pairs of IDX files, an index set over images in memory, augmented batches.
+// Images as a dataset: pairs of IDX files or photos, an index set over images, augmented batches.
 
 #include "data/kinds/images_dataset.h"
 
@@ -7,7 +7,10 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "data/kinds/image_keys.h"
 #include "data/kinds/loader.h"
+#include "data/kinds/photo_files.h"
+#include "data/kinds/photos.h"
 #include "data/splits.h"
 #include "kernels/image_change.h"
 
@@ -74,6 +77,7 @@ Description description_of_images(const Images& images, std::int64_t count) {
   out.channels = images.channels;
   out.outputs = images.classes;
   out.names = images.class_names;
+  out.photos = images.photos;
   return out;
 }
 
@@ -88,6 +92,7 @@ class ImagesDataset final : public Dataset {
   }
   Preprocessing measure(const Preprocessing* base) const override {
     Preprocessing out{about_.height, about_.width, about_.channels, {}};
+    out.fit = images_->fit;
     const bool keeps = base && base->channels == about_.channels;
     out.normalization = keeps ? base->normalization : data::measure(*images_, items_);
     return out;
@@ -117,27 +122,6 @@ class ImagesDataset final : public Dataset {
   IndexSet items_;
   Description about_;
 };
-
-void read_image_keys(TomlReader& data, Reading& reading) {
-  TomlReader table = data.table("augment");
-  Augment& augment = reading.augment;
-  augment.shift = static_cast<int>(table.integer("shift", 0, 64, 0));
-  augment.flip = table.boolean("flip", false);
-  augment.erase = static_cast<int>(table.integer("erase", 0, 1024, 0));
-  augment.mixup = table.number("mixup", 0, 4, 0);
-  if (augment.mixup > 0 && augment.mixup < 0.05) table.fail_at("mixup", "expected 0, or a number from 0.05 to 4");
-  table.finish();
-}
-
-void write_image_keys(const Reading& reading, Json& data) {
-  const Augment& augment = reading.augment;
-  data["augment"] = {{"erase", augment.erase}, {"flip", augment.flip}, {"shift", augment.shift}};
-  if (augment.mixup > 0) data["augment"]["mixup"] = augment.mixup;
-}
-
-const char* image_key_set(const Reading& reading) {
-  return reading.augment == Augment{} ? nullptr : "augment";
-}
 
 // "a/emnist-digits-train-images-idx3-ubyte.gz" → folder "a/", prefix "emnist-digits-train", what "images".
 struct IdxName {
@@ -190,20 +174,23 @@ void find_image_splits(const Files& files, Layout& layout) {
     }
     add_split(layout, split, {&images_kind, {entry, *labels}}, "images and labels");
   }
+  if (layout.splits.empty()) find_photo_splits(files, layout);
 }
 
 std::vector<store::Entry> declared_images(TomlReader& split, const Files& files) {
-  store::Entry images = declared_file(split, "images", split.string("images"), files);
+  const std::string path = split.string("images");
+  if (!files.contains(path)) return declared_photos(split, path, files);
+  store::Entry images = declared_file(split, "images", path, files);
   return {std::move(images), declared_file(split, "labels", split.string("labels"), files)};
 }
 
-Description describe_stored_images(const StoredSplit& split, const Reading& /*reading*/) {
-  const Images images = describe_images(split);
+Description describe_stored_images(const StoredSplit& split, const Reading& reading) {
+  const Images images = holds_photos(split) ? describe_photos(split, reading) : describe_images(split);
   return description_of_images(images, images.count);
 }
 
-DatasetPtr load_stored_images(const StoredSplit& split, const Reading& /*reading*/, Progress& progress) {
-  return make_dataset(load_images(split, progress));
+DatasetPtr load_stored_images(const StoredSplit& split, const Reading& reading, Progress& progress) {
+  return make_dataset(holds_photos(split) ? load_photos(split, reading, progress) : load_images(split, progress));
 }
 
 }  // namespace
@@ -218,7 +205,7 @@ const Kind images_kind = {
     .read_keys = read_image_keys,
     .write_keys = write_image_keys,
     .key_set = image_key_set,
-    .file_names = "train-images-idx3-ubyte(.gz) with train-labels-idx1-ubyte(.gz)",
+    .file_names = "train/CLASS/1.jpg, train-images-idx3-ubyte(.gz) with train-labels-idx1-ubyte(.gz)",
     .find_splits = find_image_splits,
     .declared = declared_images,
     .describe = describe_stored_images,

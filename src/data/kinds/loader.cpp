@@ -1,4 +1,4 @@
-// Batches from images in memory. A batch is cut into slices of sixteen images that write disjoint parts of it. Raw
+// Batches from images. A batch is cut into slices of images that write disjoint parts of it. Raw
 // batches draw the same numbers, and leave their use to the kernels.
 
 #include "data/kinds/loader.h"
@@ -12,6 +12,7 @@ namespace mlx::data {
 namespace {
 
 constexpr std::int64_t kImagesPerSlice = 16;
+constexpr std::int64_t kPhotosPerSlice = 2;  // which may have to be decoded
 constexpr std::int64_t kInline = 32 * 1024;  // smaller batches, in elements, are not worth waking another thread
 
 void check_augment(const Augment& augment, const Images& images) {
@@ -50,9 +51,6 @@ struct Loader::State {
 
   // The place in `subset` of the epoch's example at `position`.
   std::int64_t example(std::int64_t position) const { return order.empty() ? position : order[position]; }
-  const std::uint8_t* pixels(std::int64_t place) const {
-    return images.pixels.data() + subset[place] * size.elements();
-  }
   std::int64_t batches() const {
     return options.drop_last ? count / options.batch : (count + options.batch - 1) / options.batch;
   }
@@ -63,30 +61,34 @@ struct Loader::State {
 
   void write_slice(std::int64_t first, std::int64_t begin, std::int64_t end) {
     const std::int64_t elements = size.elements();
+    Bytes scratch;
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t place = example(first + i);
-      if (options.raw)
-        write_raw(place, i, batch.raw);
-      else
-        write_image(table, size, drawn_for(place), pixels(place), batch.images.data() + i * elements);
+      const std::uint8_t* const pixels = images.at(subset[place], scratch);
+      if (options.raw) {
+        std::copy_n(pixels, elements, batch.raw.pixels.data() + i * elements);
+        batch.raw.changes[static_cast<std::size_t>(i)] = row_of(drawn_for(place));
+      } else {
+        write_image(table, size, drawn_for(place), pixels, batch.images.data() + i * elements);
+      }
       batch.labels[static_cast<std::size_t>(i)] = images.labels[static_cast<std::size_t>(subset[place])];
     }
   }
 
-  void write_raw(std::int64_t place, std::int64_t i, RawImages& to) const {
+  // The raw image and draws of the batch's example `partner`, for its example `i`.
+  void copy_partner(std::int64_t partner, std::int64_t i) {
     const std::int64_t elements = size.elements();
-    std::copy_n(pixels(place), elements, to.pixels.data() + i * elements);
-    to.changes[static_cast<std::size_t>(i)] = row_of(drawn_for(place));
+    std::copy_n(batch.raw.pixels.data() + partner * elements, elements, batch.partners.pixels.data() + i * elements);
+    batch.partners.changes[static_cast<std::size_t>(i)] = batch.raw.changes[static_cast<std::size_t>(partner)];
   }
 
   // Calls write(begin, end) for slices that cover the batch.
   template <typename Write>
   void in_slices(const Write& write) {
     if (batch.count * size.elements() <= kInline) return write(0, batch.count);
-    const std::int64_t slices = (batch.count + kImagesPerSlice - 1) / kImagesPerSlice;
-    pool.run(slices, [&](std::int64_t slice) {
-      write(slice * kImagesPerSlice, std::min(batch.count, (slice + 1) * kImagesPerSlice));
-    });
+    const std::int64_t each = images.source ? kPhotosPerSlice : kImagesPerSlice;
+    pool.run((batch.count + each - 1) / each,
+             [&](std::int64_t slice) { write(slice * each, std::min(batch.count, (slice + 1) * each)); });
   }
 
   void write_batch(std::int64_t number) {
@@ -99,7 +101,7 @@ struct Loader::State {
       batch.images.resize(static_cast<std::size_t>(batch.count * size.elements()));
     in_slices([&](std::int64_t begin, std::int64_t end) { write_slice(first, begin, end); });
     if (options.augment.mixup > 0)
-      mix(first, epoch * static_cast<std::uint64_t>(batches()) + static_cast<std::uint64_t>(number));
+      mix(epoch * static_cast<std::uint64_t>(batches()) + static_cast<std::uint64_t>(number));
   }
 
   void fit(RawImages& to) const {
@@ -107,7 +109,7 @@ struct Loader::State {
     to.changes.resize(static_cast<std::size_t>(batch.count));
   }
 
-  void mix(std::int64_t first, std::uint64_t step) {
+  void mix(std::uint64_t step) {
     const Mix drawn = draw_mix(options.augment.mixup, batch.count, options.seed, step);
     batch.share = drawn.share;
     batch.shares.assign(static_cast<std::size_t>(batch.count * images.classes), 0.0f);
@@ -121,7 +123,7 @@ struct Loader::State {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t partner = drawn.partner[static_cast<std::size_t>(i)];
         if (options.raw)
-          write_raw(example(first + partner), i, batch.partners);
+          copy_partner(partner, i);
         else
           mix_image(i, partner);
         mix_label(i, partner);

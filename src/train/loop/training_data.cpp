@@ -65,6 +65,7 @@ TrainingData load_training_data(const store::Store& store, const Digest& dataset
   out.preprocessing = train->measure(config.reading.base.get());
   data::Reading reading = config.reading;
   reading.fitted = std::make_shared<data::Preprocessing>(out.preprocessing);
+  reading.classes = train->describe().names;
   out.valid = data::load(store, dataset, config.valid_split, reading, progress);
   out.train = std::move(train);
   check_valid(config, *out.train, *out.valid);

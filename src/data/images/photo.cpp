@@ -1,0 +1,62 @@
+// Decodes at no more than the needed size, then scales.
+
+#include "data/images/photo.h"
+
+#include <algorithm>
+#include <array>
+
+#include "data/images/resize.h"
+
+namespace mlx::data {
+namespace {
+
+// The largest rectangle in the middle of a picture that has the proportions of `form`.
+Box middle_of(const Picture& picture, const PhotoForm& form) {
+  const auto height = static_cast<double>(picture.height), width = static_cast<double>(picture.width);
+  const auto to_height = static_cast<double>(form.height), to_width = static_cast<double>(form.width);
+  const double scale = std::max(to_height / height, to_width / width);
+  const double box_height = std::min(height, to_height / scale), box_width = std::min(width, to_width / scale);
+  const double top = (height - box_height) / 2, left = (width - box_width) / 2;
+  return {left, top, std::min(width, left + box_width), std::min(height, top + box_height)};
+}
+
+constexpr auto kPictureEndings =
+    std::to_array<std::string_view>({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".tif", ".tiff", ".pgm",
+                                     ".ppm", ".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2"});
+
+}  // namespace
+
+const char* name_of(Fit fit) {
+  return fit == Fit::kCrop ? "crop" : "squeeze";
+}
+
+std::optional<Fit> fit_named(std::string_view name) {
+  for (const Fit fit : {Fit::kSqueeze, Fit::kCrop})
+    if (name == name_of(fit)) return fit;
+  return std::nullopt;
+}
+
+void prepare_photo(ByteView file, const std::string& name, const PhotoForm& form, std::uint8_t* to) {
+  DecodeOptions options;
+  options.channels = form.channels;
+  options.enough_height = form.height;
+  options.enough_width = form.width;
+  const Picture picture = decode_picture(file, name, options);
+  if (picture.height == form.height && picture.width == form.width) {
+    std::ranges::copy(picture.pixels, to);
+    return;
+  }
+  const Box box = form.fit == Fit::kCrop ? middle_of(picture, form) : whole_box(picture.height, picture.width);
+  resize(picture.pixels.data(), picture.height, picture.width, form.channels, box, form.height, form.width, to);
+}
+
+bool has_picture_name(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string_view::npos) return false;
+  std::string ending(path.substr(dot));
+  for (char& c : ending)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return std::ranges::find(kPictureEndings, ending) != kPictureEndings.end();
+}
+
+}  // namespace mlx::data

@@ -1,0 +1,34 @@
+// Makes the image of a network from a photo. Training, evaluation, predict and serving all call prepare_photo(), so
+// that a photo has the same bytes everywhere.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "data/images/decode.h"
+
+namespace mlx::data {
+
+// How a photo gets the shape that is wanted: kSqueeze scales each side by itself. kCrop scales both alike, so that the
+// photo covers the shape, and takes the middle.
+enum class Fit : std::uint8_t { kSqueeze, kCrop };
+const char* name_of(Fit fit);  // "squeeze", "crop"
+std::optional<Fit> fit_named(std::string_view name);
+
+// The shape of the image, [height, width, channels] with 1 or 3 channels, and the way to it.
+struct PhotoForm {
+  std::int64_t height = 0, width = 0, channels = 3;
+  Fit fit = Fit::kSqueeze;
+  std::int64_t bytes() const { return height * width * channels; }
+  bool operator==(const PhotoForm&) const = default;
+};
+
+// Decodes `file` and writes form.bytes() bytes to `to`. Throws as decode_picture().
+void prepare_photo(ByteView file, const std::string& name, const PhotoForm& form, std::uint8_t* to);
+
+// True for names of pictures, whether or not their format is read: a .gif in a class folder is an error, not left out.
+bool has_picture_name(std::string_view path);
+
+}  // namespace mlx::data

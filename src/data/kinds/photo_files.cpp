@@ -1,0 +1,328 @@
+// Photos by class folder, or by a table with a column of files and one of labels.
+
+#include "data/kinds/photo_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "data/images/photo.h"
+#include "data/kinds/images_dataset.h"
+#include "data/readers/table.h"
+
+namespace mlx::data {
+namespace {
+
+constexpr std::string_view kLabelTables[] = {".csv", ".tsv"};
+constexpr std::string_view kFileColumns[] = {"file", "filename", "file_name", "image"};
+constexpr std::string_view kLabelColumns[] = {"label", "class"};
+constexpr std::size_t kMostPhotoClasses = 1 << 20;
+
+// "a/b/1.jpg" from `begin` on: "b" for 2; "" if no folder begins there.
+std::string_view folder_at(std::string_view path, std::size_t begin) {
+  const std::size_t slash = path.find('/', begin);
+  return slash == std::string_view::npos ? "" : path.substr(begin, slash - begin);
+}
+
+bool is_hidden(std::string_view path) {
+  return path.starts_with('.') || path.find("/.") != std::string_view::npos || path.starts_with("__MACOSX/");
+}
+
+bool is_photo(const std::string& path) {
+  return has_picture_name(path) && !is_hidden(path);
+}
+
+// "train", "valid" or "test" for a folder of exactly one of these names, else "".
+std::string split_of_folder(std::string_view name) {
+  return name.find_first_of("-_") == std::string_view::npos && name != "t10k" ? split_named(name) : "";
+}
+
+std::string as_root(std::string folder) {
+  while (folder.starts_with("./")) folder.erase(0, 2);
+  while (folder.ends_with('/')) folder.pop_back();
+  return folder.empty() || folder == "." ? "" : folder + "/";
+}
+
+std::vector<store::Entry> photos_below(const std::string& root, const Files& files) {
+  std::vector<store::Entry> found;
+  for (auto file = files.lower_bound(root); file != files.end() && file->first.starts_with(root); ++file)
+    if (is_photo(file->first)) found.push_back(file->second);
+  return found;
+}
+
+// The split folders that hold class folders: "a/train/" → "train" for a/train/cat/1.jpg.
+std::map<std::string, std::string> split_folders(const Files& files) {
+  std::map<std::string, std::string> found;
+  for (const auto& [path, entry] : files) {
+    if (!is_photo(path)) continue;
+    for (std::size_t begin = 0; !folder_at(path, begin).empty(); begin = path.find('/', begin) + 1) {
+      const std::size_t end = path.find('/', begin) + 1;
+      const std::string split = split_of_folder(folder_at(path, begin));
+      if (split.empty() || folder_at(path, end).empty()) continue;
+      found.emplace(path.substr(0, end), split);
+      break;
+    }
+  }
+  return found;
+}
+
+// True if most files of the dataset are photos, so that a table beside them is one of labels and folders are classes.
+bool mostly_photos(const Files& files) {
+  std::size_t photos = 0, all = 0;
+  for (const auto& [path, entry] : files) {
+    if (is_hidden(path)) continue;
+    ++all;
+    if (has_picture_name(path)) ++photos;
+  }
+  return 2 * photos > all;
+}
+
+void add_tables(const Files& files, Layout& layout) {
+  const std::vector<store::Entry> tables = files_with(files, kLabelTables);
+  for (const store::Entry& table : tables) {
+    std::string split = split_named(stem_with(table.path, kLabelTables));
+    if (split.empty() && tables.size() == 1) split = "train";
+    if (split.empty() || is_hidden(table.path)) continue;
+    const std::string root = table.path.substr(0, table.path.rfind('/') + 1);  // npos + 1 is 0
+    SplitFiles found{&images_kind, {table}, root};
+    for (store::Entry& photo : photos_below(root, files)) found.files.push_back(std::move(photo));
+    add_split(layout, split, std::move(found), "images and labels");
+  }
+}
+
+// Without split folders all photos are for training. Folders around all classes do not count.
+void add_class_folders(const Files& files, Layout& layout) {
+  std::vector<store::Entry> photos = photos_below("", files);
+  std::string root;
+  for (;;) {
+    const std::string first = std::string(folder_at(photos.at(0).path, root.size()));
+    if (first.empty()) break;
+    const std::string deeper = root + first + "/";
+    const bool around_all = std::ranges::all_of(photos, [&](const store::Entry& photo) {
+      return photo.path.starts_with(deeper) && !folder_at(photo.path, deeper.size()).empty();
+    });
+    if (!around_all) break;
+    root = deeper;
+  }
+  const bool has_classes = std::ranges::any_of(
+      photos, [&](const store::Entry& photo) { return !folder_at(photo.path, root.size()).empty(); });
+  if (has_classes) layout.splits["train"] = {&images_kind, std::move(photos), root};
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+// The first column with one of these names.
+std::uint32_t column_named(const std::vector<std::string>& columns, std::span<const std::string_view> names,
+                           const std::string& table) {
+  for (const std::string_view name : names)
+    for (std::size_t i = 0; i < columns.size(); ++i)
+      if (lower(columns[i]) == name) return static_cast<std::uint32_t>(i);
+  std::string wanted, there;
+  for (const std::string_view name : names) wanted += fmt::format("{}{}", wanted.empty() ? "" : ", ", name);
+  for (const std::string& name : columns) there += fmt::format("{}{}", there.empty() ? "" : ", ", name);
+  throw Error(ErrorKind::kUsage, fmt::format("{}: a table of photos needs a column named {}", table, wanted),
+              fmt::format("it has: {}; rename one, or declare the splits in dataset.toml", there));
+}
+
+// Finds the photos that a table names: relative to the split's root, to its folder or to the dataset, else the only
+// photo below the root whose path ends so. Of several, one in a folder named like the table counts.
+class PhotoFinder {
+ public:
+  PhotoFinder(const StoredSplit& split, std::string root) : root_(std::move(root)) {
+    const std::string& table = split.files.at(0).path;
+    beside_ = table.substr(0, table.rfind('/') + 1);
+    stem_ = stem_with(table, kLabelTables);
+    for (std::size_t i = 1; i < split.files.size(); ++i) {
+      const store::Entry& photo = split.files[i];
+      by_path_.emplace(photo.path, &photo);
+      by_name_.emplace(photo.path.substr(photo.path.rfind('/') + 1), &photo);
+    }
+  }
+
+  const store::Entry* find(std::string name) const {
+    while (name.starts_with("./")) name.erase(0, 2);
+    for (const std::string& folder : {root_, root_ + stem_ + "/", beside_, std::string()}) {
+      const auto found = by_path_.find(folder + name);
+      if (found != by_path_.end()) return found->second;
+    }
+    std::vector<const store::Entry*> close, named;
+    const auto [begin, end] = by_name_.equal_range(name.substr(name.rfind('/') + 1));
+    for (auto each = begin; each != end; ++each) {
+      if (!each->second->path.ends_with("/" + name)) continue;
+      close.push_back(each->second);
+      if (each->second->path.find("/" + stem_ + "/") != std::string::npos) named.push_back(each->second);
+    }
+    if (close.size() == 1) return close[0];
+    return named.size() == 1 ? named[0] : nullptr;
+  }
+
+ private:
+  std::string root_, beside_, stem_;
+  std::unordered_map<std::string, const store::Entry*> by_path_;
+  std::unordered_multimap<std::string, const store::Entry*> by_name_;
+};
+
+// Photos with the text of their labels.
+struct Labelled {
+  std::vector<store::Entry> files;
+  std::vector<std::string> labels;
+};
+
+std::string_view cell_of(const Row& row, std::uint32_t column) {
+  for (const Cell& cell : row.cells)
+    if (cell.column == column) return trimmed(cell.text);
+  return {};
+}
+
+Labelled read_table_of(const StoredSplit& split, bool with_labels) {
+  const store::Entry& table = split.files.at(0);
+  const OpenSource open = inflated(stored_source(*split.store, table.content), table.path);
+  const std::unique_ptr<TableReader> reader = read_table(open(), *table_kind(table.path));
+  const std::string root = as_root(split.root);
+  const PhotoFinder finder(split, root);
+  Labelled out;
+  std::set<std::string> seen;
+  std::uint32_t file = 0, label = 0;
+  const auto fail_at = [&](const Row& row, const std::string& why, const char* hint) {
+    throw Error(ErrorKind::kCorrupt,
+                fmt::format("{}: line {}: {}", table.path, lines_of(*open(), {row.offset}).at(0), why), hint);
+  };
+  for (Row row; reader->next(row);) {
+    if (out.files.empty()) {
+      file = column_named(reader->columns(), kFileColumns, table.path);
+      if (with_labels) label = column_named(reader->columns(), kLabelColumns, table.path);
+    }
+    const std::string name(cell_of(row, file)), text(with_labels ? cell_of(row, label) : "");
+    if (with_labels && text.empty()) fail_at(row, fmt::format("'{}' has no label", name), "");
+    const store::Entry* const photo = finder.find(name);
+    if (!photo) {
+      fail_at(row, fmt::format("there is no photo '{}', or several below '{}'", name, root.empty() ? "." : root),
+              "paths are relative to the folder of photos");
+    }
+    if (!seen.insert(photo->path).second) {
+      fail_at(row, fmt::format("'{}' occurs twice", name),
+              "a photo has one label; several labels and bounding boxes are not read");
+    }
+    out.files.push_back(*photo);
+    out.labels.push_back(text);
+  }
+  if (out.files.empty()) fail(ErrorKind::kCorrupt, "{}: the table names no photo", table.path);
+  return out;
+}
+
+bool has_table(const StoredSplit& split) {
+  return !has_picture_name(split.files.at(0).path);
+}
+
+Labelled labels_of_folders(const StoredSplit& split) {
+  const std::string root = as_root(split.root);
+  Labelled out;
+  for (const store::Entry& photo : split.files) {
+    const std::string_view name = folder_at(photo.path, root.size());
+    if (name.empty()) {
+      throw Error(ErrorKind::kUsage, fmt::format("{}: this photo is in no class folder", photo.path),
+                  fmt::format("move it to {}CLASS/, or remove it from the dataset", root));
+    }
+    out.files.push_back(photo);
+    out.labels.emplace_back(name);
+  }
+  return out;
+}
+
+// Whole numbers without a sign or needless zeros; nullopt for other text.
+std::optional<std::int64_t> number_of(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || std::to_string(value) != text || value < 0) return {};
+  return value;
+}
+
+// Numbers by their value, everything else by its bytes.
+std::vector<std::string> sorted_classes(const std::vector<std::string>& labels) {
+  const std::set<std::string> distinct(labels.begin(), labels.end());
+  std::vector<std::string> out(distinct.begin(), distinct.end());
+  if (std::ranges::all_of(out, [](const std::string& label) { return number_of(label).has_value(); }))
+    std::ranges::sort(out, {}, [](const std::string& label) { return *number_of(label); });
+  if (out.size() > kMostPhotoClasses) fail(ErrorKind::kCorrupt, "{} classes are too many", out.size());
+  return out;
+}
+
+// A label may be a number of the names in dataset.toml.
+const std::string& named_class(const std::string& label, const std::vector<std::string>& names) {
+  const std::optional<std::int64_t> number = number_of(label);
+  if (!number || *number >= static_cast<std::int64_t>(names.size())) return label;
+  return std::ranges::find(names, label) == names.end() ? names[static_cast<std::size_t>(*number)] : label;
+}
+
+std::string listed(const std::vector<std::string>& classes) {
+  constexpr std::size_t kMost = 8;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(kMost, classes.size()); ++i)
+    out += fmt::format("{}{}", i == 0 ? "" : ", ", classes[i]);
+  return classes.size() > kMost ? out + ", …" : out;
+}
+
+}  // namespace
+
+bool holds_photos(const StoredSplit& split) {
+  const std::string& first = split.files.at(0).path;
+  return has_picture_name(first) || !stem_with(first, kLabelTables).empty();
+}
+
+void find_photo_splits(const Files& files, Layout& layout) {
+  for (const auto& [root, split] : split_folders(files))
+    add_split(layout, split, {&images_kind, photos_below(root, files), root}, "images = \"FOLDER\"");
+  if (!layout.splits.empty() || !mostly_photos(files)) return;
+  add_tables(files, layout);
+  if (layout.splits.empty()) add_class_folders(files, layout);
+}
+
+std::vector<store::Entry> declared_photos(TomlReader& split, const std::string& folder, const Files& files) {
+  std::vector<store::Entry> found;
+  if (split.has("labels")) {
+    found.push_back(declared_file(split, "labels", split.string("labels"), files));
+    if (stem_with(found[0].path, kLabelTables).empty())
+      split.fail_at("labels", "the labels of a folder of photos are in a .csv or .tsv file");
+  }
+  const std::vector<store::Entry> photos = photos_below(as_root(folder), files);
+  if (photos.empty()) split.fail_at("images", fmt::format("the dataset has no file and no photos at '{}'", folder));
+  found.insert(found.end(), photos.begin(), photos.end());
+  return found;
+}
+
+PhotoList list_photos(const StoredSplit& split, const std::vector<std::string>& classes) {
+  Labelled found = has_table(split) ? read_table_of(split, true) : labels_of_folders(split);
+  PhotoList out;
+  out.classes = !classes.empty() ? classes : split.class_names;
+  if (out.classes.empty()) out.classes = sorted_classes(found.labels);
+  std::unordered_map<std::string, std::int32_t> numbers;
+  for (std::size_t i = 0; i < out.classes.size(); ++i) numbers.emplace(out.classes[i], static_cast<std::int32_t>(i));
+  for (std::size_t i = 0; i < found.labels.size(); ++i) {
+    const std::string& label = named_class(found.labels[i], split.class_names);
+    const auto named = numbers.find(label);
+    if (named != numbers.end()) {
+      out.labels.push_back(named->second);
+    } else {
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("{}: class '{}' is none of the {} classes {}", found.files[i].path, label,
+                              out.classes.size(), listed(out.classes)),
+                  "name all classes in the dataset's dataset.toml (mlx-format-dataset(5)), or mend the labels");
+    }
+  }
+  out.files = std::move(found.files);
+  return out;
+}
+
+std::vector<store::Entry> photos_of(const StoredSplit& split) {
+  return has_table(split) ? read_table_of(split, false).files : split.files;
+}
+
+}  // namespace mlx::data

@@ -1,0 +1,259 @@
+// Decoded images are kept in the order in which they come, until the budget is spent; the others are decoded each time.
+// So nothing that is kept is ever dropped, and readers need no lock. A decoded image has the same bytes each time.
+
+#include "data/kinds/photos.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "base/error.h"
+#include "base/process_use.h"
+#include "data/kinds/images_dataset.h"
+#include "data/kinds/photo_files.h"
+
+namespace mlx::data {
+namespace {
+
+constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 29;
+constexpr std::uint64_t kHeadBytes = 64 << 10;  // most headers end before
+constexpr std::int64_t kScanBlock = 256;        // photos between two looks at the progress
+constexpr std::int64_t kMostPhotoSide = 1 << 14;
+
+Bytes read_photo(const store::Store& store, const store::Entry& file) {
+  if (file.size > kLargestFile)
+    fail(ErrorKind::kUsage, "{}: {} are too much for a photo", file.path, format_bytes(file.size));
+  return store.read_blob(file.content);
+}
+
+class Photos final : public PixelSource {
+ public:
+  Photos(const store::Store& store, std::vector<store::Entry> files, const PhotoForm& form, std::int64_t budget)
+      : store_(store), files_(std::move(files)), form_(form), kept_(files_.size()), left_(budget) {
+    sums_.resize(files_.size() * static_cast<std::size_t>(form.channels));
+  }
+
+  const std::uint8_t* pixels(std::int64_t index, Bytes& scratch) const override {
+    const auto at = static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
+    if (!kept_[at].empty()) return kept_[at].data();
+    scratch.resize(static_cast<std::size_t>(form_.bytes()));
+    decode(at, scratch);
+    return scratch.data();
+  }
+
+  std::span<const ChannelSums> sums(std::int64_t index) const override {
+    const auto at = static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
+    return sums_of(at);
+  }
+
+  // Decodes photo `at`, sums it up and keeps it if it fits. Different photos may be taken in at the same time.
+  void take_in(std::size_t at, Bytes& scratch) {
+    scratch.resize(static_cast<std::size_t>(form_.bytes()));
+    decode(at, scratch);
+    const std::span<const ChannelSums> sums = sums_of(at);
+    add_sums(scratch.data(), static_cast<std::size_t>(form_.height * form_.width),
+             {sums_.data() + (sums.data() - sums_.data()), sums.size()});
+    if (left_.fetch_sub(form_.bytes()) >= form_.bytes()) kept_[at] = scratch;
+  }
+
+  // From now on index i means the photo places[i].
+  void keep_only(std::vector<std::int64_t> places) { places_ = std::move(places); }
+  const std::vector<store::Entry>& files() const { return files_; }
+
+ private:
+  void decode(std::size_t at, Bytes& to) const {
+    prepare_photo(read_photo(store_, files_[at]), files_[at].path, form_, to.data());
+  }
+  std::span<const ChannelSums> sums_of(std::size_t at) const {
+    const auto channels = static_cast<std::size_t>(form_.channels);
+    return {sums_.data() + at * channels, channels};
+  }
+
+  const store::Store& store_;
+  std::vector<store::Entry> files_;
+  PhotoForm form_;
+  std::vector<std::int64_t> places_;  // empty: all photos
+  std::vector<Bytes> kept_;           // empty: not kept
+  std::atomic<std::int64_t> left_;    // of the budget; below 0 once it is spent
+  std::vector<ChannelSums> sums_;     // [photo][channel]
+};
+
+// Calls body(i) for each photo on the store's threads. Returns what was wrong with it, "" if nothing. Damage of the
+// store and interruption end the loop as errors, because they are not the photo's.
+template <typename Body>
+std::vector<std::string> for_each_photo(const store::Store& store, const std::vector<store::Entry>& files,
+                                        Progress& progress, const Body& body) {
+  std::vector<std::string> wrong(files.size());
+  const auto count = static_cast<std::int64_t>(files.size());
+  for (std::int64_t begin = 0; begin < count; begin += kScanBlock) {
+    progress.check_interrupted();
+    const std::int64_t size = std::min(kScanBlock, count - begin);
+    store.pool().run(size, [&](std::int64_t i) {
+      const auto at = static_cast<std::size_t>(begin + i);
+      try {
+        body(at);
+      } catch (const Error& error) {
+        if (error.message.find(files[at].path) != 0) throw;
+        if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kUsage) throw;
+        wrong[at] = error.message;
+      }
+    });
+    progress.advance(static_cast<std::uint64_t>(size));
+  }
+  return wrong;
+}
+
+std::int64_t allowed(const PhotoOptions& options, std::int64_t count) {
+  return options.skip_share > 0 ? static_cast<std::int64_t>(options.skip_share * static_cast<double>(count))
+                                : options.skip_count;
+}
+
+// Throws if more photos are bad than the options allow; returns the messages of the bad ones.
+std::vector<std::string> judge(const std::vector<std::string>& wrong, const PhotoOptions& options) {
+  std::vector<std::string> bad;
+  for (const std::string& why : wrong)
+    if (!why.empty()) bad.push_back(why);
+  const auto count = static_cast<std::int64_t>(wrong.size()), most = allowed(options, count);
+  const auto found = static_cast<std::int64_t>(bad.size());
+  if (found <= most && found < count) return bad;
+  if (most == 0 && found == 1)
+    throw Error(ErrorKind::kCorrupt, bad[0],
+                "mend or remove the photo, or set [data] skip_bad = \"1%\" to leave it out");
+  throw Error(ErrorKind::kCorrupt,
+              fmt::format("{} (and {} more of {} photos that cannot be read; [data] skip_bad allows {})", bad[0],
+                          found - 1, count, most),
+              "mend or remove the photos, or raise [data] skip_bad");
+}
+
+PictureHeader header_of(const store::Store& store, const store::Entry& file) {
+  if (file.size > kHeadBytes) {
+    Bytes head(kHeadBytes);
+    head.resize(store.open_blob(file.content).read_at(0, head.data(), head.size()));
+    try {
+      return read_picture_header(head, file.path);
+    } catch (const Error& error) {
+      if (error.kind == ErrorKind::kMissing) throw;  // otherwise the header may be longer
+    }
+  }
+  return read_picture_header(read_photo(store, file), file.path);
+}
+
+// The size of all photos, by their headers.
+void find_size(const StoredSplit& split, const std::vector<store::Entry>& files, const PhotoOptions& options,
+               Progress& progress, PhotoForm& form) {
+  std::vector<PictureHeader> headers(files.size());
+  const std::vector<std::string> wrong = for_each_photo(
+      *split.store, files, progress, [&](std::size_t i) { headers[i] = header_of(*split.store, files[i]); });
+  (void)judge(wrong, options);
+  std::size_t first = 0;
+  while (!wrong[first].empty()) ++first;
+  for (std::size_t i = first; i < files.size(); ++i) {
+    if (!wrong[i].empty() || (headers[i].height == headers[first].height && headers[i].width == headers[first].width))
+      continue;
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("photos have different sizes: {} is {}x{}, {} is {}x{} (height x width)", files[first].path,
+                    headers[first].height, headers[first].width, files[i].path, headers[i].height, headers[i].width),
+        "set the size that they are scaled to: [data] size = [224, 224]");
+  }
+  form.height = headers[first].height;
+  form.width = headers[first].width;
+  if (form.height > kMostPhotoSide || form.width > kMostPhotoSide) {
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("{}: {}x{} is too large for the input of a network", files[first].path, form.height, form.width),
+        "set the size that photos are scaled to: [data] size = [224, 224]");
+  }
+}
+
+// From the model that reads them, else from [data], else from the model that the training starts from, else from the
+// photos.
+PhotoForm form_of(const StoredSplit& split, const std::vector<store::Entry>& files, const Reading& reading,
+                  Progress& progress) {
+  const Preprocessing* const fitted = reading.fitted ? reading.fitted.get() : nullptr;
+  if (fitted && fitted->height > 0) {
+    PhotoForm form = fitted->photo_form();
+    if (form.channels != 1 && form.channels != 3)
+      fail(ErrorKind::kUsage, "the model takes images of {} channels, photos have 1 or 3", form.channels);
+    if (!fitted->fit) {  // a model that says nothing about resizing
+      PhotoForm found = form;
+      find_size(split, files, reading.photos, progress, found);
+      form.height = found.height, form.width = found.width;
+    }
+    return form;
+  }
+  const PhotoOptions& options = reading.photos;
+  PhotoForm form{options.height, options.width, options.grey ? 1 : 3, options.fit};
+  if (form.height > 0) return form;
+  if (reading.base && reading.base->fit) return reading.base->photo_form();
+  find_size(split, files, options, progress, form);
+  return form;
+}
+
+Images described(const PhotoList& list, const PhotoForm& form) {
+  Images out;
+  out.count = static_cast<std::int64_t>(list.files.size());
+  out.height = form.height;
+  out.width = form.width;
+  out.channels = form.channels;
+  out.classes = static_cast<int>(list.classes.size());
+  out.labels = list.labels;
+  out.class_names = list.classes;
+  out.fit = form.fit;
+  out.photos.libraries = picture_libraries();
+  return out;
+}
+
+// Leaves out the photos that are bad.
+void leave_out(const std::vector<std::string>& wrong, Photos& photos, Images& images) {
+  std::vector<std::int64_t> places;
+  std::vector<std::int32_t> labels;
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    if (!wrong[i].empty()) continue;
+    places.push_back(static_cast<std::int64_t>(i));
+    labels.push_back(images.labels[i]);
+  }
+  photos.keep_only(std::move(places));
+  images.labels = std::move(labels);
+  images.count = static_cast<std::int64_t>(images.labels.size());
+}
+
+}  // namespace
+
+Images describe_photos(const StoredSplit& split, const Reading& reading) {
+  NoProgress silent;
+  const PhotoList list = list_photos(split, reading.classes);
+  return described(list, form_of(split, list.files, reading, silent));
+}
+
+Images load_photos(const StoredSplit& split, const Reading& reading, Progress& progress) {
+  PhotoList list = list_photos(split, reading.classes);
+  split.store->want(list.files);
+  const PhotoForm form = form_of(split, list.files, reading, progress);
+  Images out = described(list, form);
+  const std::int64_t budget = reading.photos.cache > 0 ? reading.photos.cache : machine_memory() / 4;
+  const auto photos = std::make_shared<Photos>(*split.store, std::move(list.files), form, budget);
+  progress.begin("decoding photos", static_cast<std::uint64_t>(out.count), "images");
+  const std::vector<std::string> wrong = for_each_photo(*split.store, photos->files(), progress, [&](std::size_t i) {
+    thread_local Bytes scratch;
+    photos->take_in(i, scratch);
+  });
+  progress.end();
+  out.photos.skipped = judge(wrong, reading.photos);
+  if (!out.photos.skipped.empty()) {
+    leave_out(wrong, *photos, out);
+    progress.warn(fmt::format("{} of {} photos cannot be read and are skipped; the first: {}",
+                              out.photos.skipped.size(), wrong.size(), out.photos.skipped[0]));
+  }
+  out.source = photos;
+  return out;
+}
+
+std::optional<std::vector<store::Entry>> photos_in(const store::Store& store, const Digest& manifest,
+                                                   const std::string& split) {
+  const StoredSplit stored = stored_split(store, manifest, split, images_kind);
+  if (!holds_photos(stored)) return std::nullopt;
+  return photos_of(stored);
+}
+
+}  // namespace mlx::data
