@@ -32,6 +32,7 @@ class BatchedModel final : public ServedModel {
     auto job = std::make_shared<Job>();
     if (request.holds_photo()) {
       job->examples = reader_->read_photo(request.body);
+      for (const infer::TensorSpec& output : signature().outputs) parsed->outputs.push_back(output.name);
     } else {
       *parsed = parse_infer_request(request.body, signature(), reader_->data());
       job->examples = reader_->read(*parsed, request.body);

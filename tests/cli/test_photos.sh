@@ -63,7 +63,7 @@ error 3 "there is no picture in this folder" mlx predict p empty
 "$mlx_binary" serve p --listen 127.0.0.1:0 --json >"$work/served" 2>"$work/serve_err" &
 server=$!
 for _ in {1..100}; do python3 -c 'import json; json.load(open("served"))' 2>/dev/null && break; kill -0 $server || fail "$(cat "$work/serve_err")"; sleep 0.1; done
-url=$(python3 -c 'import json; print(json.load(open("served"))["models"][0]["url"])')
+url=$(python3 -c 'import json; print(json.load(open("served"))["url"] + "/v2/models/p/infer")')
 post() { curl -s -H "Content-Type: $1" --data-binary @"$2" "$url"; }
 served=$(post image/png data/photos/test/red/0.png | python3 -c 'import json,sys; print({o["name"]: o["data"] for o in json.load(sys.stdin)["outputs"]}["label"])')
 same "$served" "['$(sed -n 2p predictions.csv | cut -d, -f2)']"

@@ -87,7 +87,7 @@ error 3 "data: not a model's folder" mlx predict ./data image0.pgm
 
 error 2 "small.pgm: 6x5x1, but the model takes images of 6x6x1" mlx predict clf small.pgm
 error 2 "color.ppm: 6x6x3" mlx predict clf color.ppm
-error 6 "cut.pgm: 6x6x1 pixels are 36 bytes, the file has 30" mlx predict clf cut.pgm
+error 6 "6x6x1 pixels are 36 bytes, the file has 30" mlx predict clf cut.pgm
 error 2 "a largest value of 65535 is not read" mlx predict clf deep.pgm
 error 2 "text.txt: none of PGM, PPM, IDX" mlx predict clf text.txt
 error 3 "no such file, and no dataset" mlx predict clf missing.pgm

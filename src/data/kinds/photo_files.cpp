@@ -286,14 +286,14 @@ void find_photo_splits(const Files& files, Layout& layout) {
 }
 
 std::vector<store::Entry> declared_photos(TomlReader& split, const std::string& folder, const Files& files) {
+  const std::vector<store::Entry> photos = photos_below(as_root(folder), files);
+  if (photos.empty()) (void)declared_file(split, "images", folder, files);  // says what is missing
   std::vector<store::Entry> found;
   if (split.has("labels")) {
     found.push_back(declared_file(split, "labels", split.string("labels"), files));
     if (stem_with(found[0].path, kLabelTables).empty())
       split.fail_at("labels", "the labels of a folder of photos are in a .csv or .tsv file");
   }
-  const std::vector<store::Entry> photos = photos_below(as_root(folder), files);
-  if (photos.empty()) split.fail_at("images", fmt::format("the dataset has no file and no photos at '{}'", folder));
   found.insert(found.end(), photos.begin(), photos.end());
   return found;
 }

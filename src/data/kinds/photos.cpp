@@ -116,7 +116,7 @@ std::vector<std::string> judge(const std::vector<std::string>& wrong, const Phot
   const auto count = static_cast<std::int64_t>(wrong.size()), most = allowed(options, count);
   const auto found = static_cast<std::int64_t>(bad.size());
   if (found <= most && found < count) return bad;
-  if (most == 0 && found == 1)
+  if (options.skip_share == 0 && options.skip_count == 0 && found == 1)
     throw Error(ErrorKind::kCorrupt, bad[0],
                 "mend or remove the photo, or set [data] skip_bad = \"1%\" to leave it out");
   throw Error(ErrorKind::kCorrupt,
