@@ -17,6 +17,7 @@ namespace mlx::cmd {
 Command add_add();
 Command add_audit();
 Command add_cat();
+Command add_check();
 Command add_checkout();
 Command add_clone();
 Command add_commit();
@@ -77,6 +78,7 @@ const std::vector<CommandRow> kCommands = {
     {"fetch", add_fetch, kNeedsRepo},
     {"pull", add_pull, kNothing},
     {"push", add_push, kNothing},
+    {"check", add_check, kNothing},
     {"import", add_import, kNeedsRepo},
     {"export", add_export, kNeedsRepo},
     {"promote", add_promote, kNeedsRepo},
