@@ -22,6 +22,7 @@ Command add_checkout();
 Command add_clone();
 Command add_commit();
 Command add_completion();
+Command add_describe();
 Command add_diff();
 Command add_export();
 Command add_fetch();
@@ -79,6 +80,7 @@ const std::vector<CommandRow> kCommands = {
     {"pull", add_pull, kNothing},
     {"push", add_push, kNothing},
     {"check", add_check, kNothing},
+    {"describe", add_describe, kNothing},
     {"import", add_import, kNeedsRepo},
     {"export", add_export, kNeedsRepo},
     {"promote", add_promote, kNeedsRepo},

@@ -37,3 +37,17 @@ error 2 "too much" mlx check ./free
 rm free/dataset.toml
 printf 'x,y\n1\n' >ragged.csv && error 6 "line 2" mlx check ./ragged.csv
 error 3 "neither" mlx check ./none
+
+# Descriptions, kept with the version; what changed between two.
+expect 0 mlx describe data/h --target age
+has "$out" "train: 3 rows"
+has "$out" "with the target age"
+expect 0 mlx describe data/h --json
+same "$(json 'd["schema"], d["splits"]["train"]["columns"][0]["max"]')" "('mlx.describe/1', 200.0)"
+printf 'age,city\n20,Ulm\n21,Ulm\n' >data/h/train.csv
+mlx add -q data/h && mlx commit -q -m two
+expect 0 mlx describe data/h@v1 data/h@v2
+has "$out" "3 -> 2 items"
+has "$out" "lost 'Bonn'"
+expect 0 env LC_ALL=C "$mlx_binary" describe data/h
+[[ $out != *[^[:ascii:]]* ]] || fail "not ASCII: $out"
