@@ -17,10 +17,12 @@ namespace mlx::cmd {
 Command add_add();
 Command add_audit();
 Command add_cat();
+Command add_check();
 Command add_checkout();
 Command add_clone();
 Command add_commit();
 Command add_completion();
+Command add_describe();
 Command add_diff();
 Command add_export();
 Command add_fetch();
@@ -77,6 +79,8 @@ const std::vector<CommandRow> kCommands = {
     {"fetch", add_fetch, kNeedsRepo},
     {"pull", add_pull, kNothing},
     {"push", add_push, kNothing},
+    {"check", add_check, kNothing},
+    {"describe", add_describe, kNothing},
     {"import", add_import, kNeedsRepo},
     {"export", add_export, kNeedsRepo},
     {"promote", add_promote, kNeedsRepo},

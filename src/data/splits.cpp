@@ -46,6 +46,7 @@ void read_declaration(std::string_view text, const Files& files, Layout& layout)
     if (distinct.size() != layout.class_names.size()) classes.fail_at("names", "a name occurs twice");
   }
   TomlReader splits = top.table("splits");
+  (void)top.table("check"), (void)top.table("labels");  // read by quality/rules.h, so a wrong rule stops no training
   top.finish();
   for (const std::string& name : splits.keys()) {
     check_split_name(splits, name);

@@ -37,7 +37,7 @@ class PointBatches final : public data::BatchSource {
     const std::int64_t count = order_.advance();
     if (count == 0) return nullptr;
     points_.clear(), rings_.clear();
-    for (std::int64_t i = 0; i < count; ++i) make(static_cast<std::uint64_t>(items_[order_.example(i)]));
+    for (std::int64_t i = 0; i < count; ++i) make(static_cast<std::uint64_t>(items_[order_.at(order_.begin() + i)]));
     view_.count = view_.units = view_.inputs[0].dims[0] = view_.target_dims[0] = count;
     view_.inputs[0].data = points_.data();
     view_.target = rings_.data();

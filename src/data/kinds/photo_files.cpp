@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "data/images/photo.h"
 #include "data/kinds/images_dataset.h"
-#include "data/readers/table.h"
+#include "data/readers/table_format.h"
 
 namespace mlx::data {
 namespace {
@@ -184,8 +184,8 @@ std::string_view cell_of(const Row& row, std::uint32_t column) {
 
 Labelled read_table_of(const StoredSplit& split, bool with_labels) {
   const store::Entry& table = split.files.at(0);
-  const OpenSource open = inflated(stored_source(*split.store, table.content), table.path);
-  const std::unique_ptr<TableReader> reader = read_table(open(), *table_kind(table.path));
+  const auto [open, kind] = find_table(stored_source(*split.store, table.content), table.path);
+  const std::unique_ptr<TableReader> reader = read_table(open(), kind);
   const std::string root = as_root(split.root);
   const PhotoFinder finder(split, root);
   Labelled out;

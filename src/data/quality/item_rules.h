@@ -1,0 +1,42 @@
+// The rules over single items: types, ranges, allowed values, patterns, lengths, uniqueness, comparisons of columns.
+// Sees a split's observations and keeps the first that break a rule. Used by check.cpp.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/quality/check.h"
+#include "data/quality/rules.h"
+#include "data/quality/scan.h"
+#include "data/quality/sketches.h"
+
+namespace mlx::data {
+
+class ItemRules {
+ public:
+  explicit ItemRules(const Rules& rules) : rules_(rules), uniques_(rules.columns.size()) {}
+  void see(const Observation& item);
+  // Adds what does not hold in the split; resolves places to lines.
+  void finish(const StoredSplit& split, const std::string& name, std::vector<Failure>& to);
+
+ private:
+  struct Broken {
+    std::uint64_t count = 0;
+    std::vector<std::pair<std::uint64_t, std::string>> first;  // places and values
+    std::string text;                                          // "not from 0 to 120"
+  };
+  void check_column(const ColumnRules& column, const ObservedField& field, std::uint64_t place);
+  void check_comparison(const Comparison& compare, const Observation& item);
+  void note(const std::string& rule, const std::string& text, std::uint64_t place, std::string_view value);
+
+  const Rules& rules_;
+  std::vector<std::vector<std::size_t>> of_column_;  // by the table's column: indices of rules_.columns
+  std::vector<HashSample> uniques_;
+  std::map<std::string, Broken> broken_;
+  std::uint64_t items_ = 0;
+};
+
+}  // namespace mlx::data

@@ -1,0 +1,253 @@
+// Scans of tables, images and text.
+
+#include "data/quality/scan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "data/kinds/images.h"
+#include "data/kinds/photo_files.h"
+#include "data/kinds/photos.h"
+#include "data/readers/byte_stream.h"
+#include "data/readers/table_format.h"
+#include "data/row_value.h"
+
+namespace mlx::data {
+namespace {
+
+using See = std::function<void(const Observation&)>;
+constexpr std::size_t kPiece = std::size_t{1} << 20;
+constexpr std::size_t kLongestLine = std::size_t{1} << 20;  // of a longer line, only its beginning is looked at
+constexpr std::size_t kShortestEqualLine = 40;              // equal shorter lines are usual in any text
+
+RowFile scanned_table(const StoredSplit& split) {
+  const store::Entry& entry = split.files.at(0);
+  const FoundTable found = find_table(stored_source(*split.store, entry.content), entry.path);
+  return {found.open, found.kind, entry.path};
+}
+
+// Equal rows have equal sums, whatever the order of their columns and the format of their table.
+std::uint64_t hash_of_row(const std::vector<ObservedField>& fields, const std::vector<std::uint64_t>& names) {
+  std::uint64_t sum = 0;
+  for (const ObservedField& field : fields) sum += mixed(names[field.column] ^ hash_of(field.text));
+  return mixed(sum) | 1;
+}
+
+void scan_table(const StoredSplit& split, const See& see, ScanFacts& facts, Progress& progress) {
+  const RowFile file = scanned_table(split);
+  in_table(file, [&] {
+    const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
+    CellReader cells(file.kind);
+    std::vector<std::uint64_t> names;
+    std::vector<ObservedField> fields;
+    std::vector<std::string> texts;  // a cell's text lives until the next cell is read
+    Row row;
+    while (reader->next(row)) {
+      for (std::size_t i = names.size(); i < reader->columns().size(); ++i)
+        names.push_back(hash_of(reader->columns()[i]));
+      fields.clear();
+      texts.resize(std::max(texts.size(), row.cells.size()));
+      for (std::size_t i = 0; i < row.cells.size(); ++i) {
+        const Cell& cell = row.cells[i];
+        const RowValue value = cells.read(cell);
+        if (value.kind == RowValue::Kind::kMissing) continue;
+        ValueType type = type_of(cell, file.kind);
+        std::string_view text = value.text;
+        if (file.kind == TableKind::kJsonLines && type == ValueType::kText) text = texts[i].assign(value.text);
+        if (value.kind != RowValue::Kind::kNumber && (type == ValueType::kInt || type == ValueType::kFloat))
+          type = ValueType::kText;
+        const double number = std::isfinite(value.number) ? value.number : 0;
+        fields.push_back({cell.column, type, number, text});
+      }
+      see({row.offset, &fields, &reader->columns(), hash_of_row(fields, names), nullptr});
+      if (++facts.items % 4096 == 0) progress.check_interrupted();
+    }
+    facts.columns = reader->columns();
+    facts.found_out = reader->found_out();
+    return 0;
+  });
+}
+
+// Photos differ in size: they are compared as 64x64 pixels.
+Images scanned_images(const StoredSplit& split, Progress& progress) {
+  if (!holds_photos(split)) return load_images(split, progress);
+  Reading reading;
+  reading.photos.height = reading.photos.width = 64;
+  return load_photos(split, reading, progress);
+}
+
+void scan_images(const StoredSplit& split, const See& see, ScanFacts& facts, Progress& progress) {
+  const Images images = scanned_images(split, progress);
+  facts.columns = {"class", "brightness", "contrast"};
+  facts.items = static_cast<std::uint64_t>(images.count);
+  facts.height = images.height, facts.width = images.width, facts.channels = images.channels;
+  const auto size = static_cast<std::size_t>(images.height * images.width * images.channels);
+  const auto channels = static_cast<std::size_t>(images.channels);
+  std::vector<std::array<std::uint64_t, 256>> values(channels);  // how often each occurs
+  for (auto& counts : values) counts.fill(0);
+  std::vector<ObservedField> fields;
+  Bytes scratch;
+  for (std::int64_t i = 0; i < images.count; ++i) {
+    const std::uint8_t* pixels = images.at(i, scratch);
+    double sum = 0, squares = 0;
+    for (std::size_t at = 0; at < size; ++at) {
+      const double value = pixels[at] / 255.0;
+      sum += value, squares += value * value;
+      ++values[at % channels][pixels[at]];
+    }
+    const double count = std::max<double>(1, static_cast<double>(size)), mean = sum / count;
+    const double contrast = std::sqrt(std::max(0.0, squares / count - mean * mean));
+    const auto label = static_cast<std::size_t>(images.labels[static_cast<std::size_t>(i)]);
+    fields = {{0, ValueType::kText, 0, images.class_names.at(label)},
+              {1, ValueType::kFloat, mean, {}},
+              {2, ValueType::kFloat, contrast, {}}};
+    const Look look = look_of(pixels, images.height, images.width, images.channels);
+    const std::uint64_t hash = hash_of({reinterpret_cast<const char*>(pixels), size}) | 1;
+    see({static_cast<std::uint64_t>(i), &fields, &facts.columns, hash, &look});
+    if (i % 1024 == 0) progress.check_interrupted();
+  }
+  for (const auto& counts : values) {
+    Moments& moments = facts.channel_moments.emplace_back();
+    double sum = 0, total = 0;
+    for (std::size_t value = 0; value < 256; ++value) {
+      const auto weight = static_cast<double>(counts[value]);
+      total += weight, sum += weight * static_cast<double>(value) / 255.0;
+    }
+    moments.count = static_cast<std::uint64_t>(total);
+    moments.mean = total > 0 ? sum / total : 0;
+    for (std::size_t value = 0; value < 256; ++value) {
+      const double off = static_cast<double>(value) / 255.0 - moments.mean;
+      moments.squares += static_cast<double>(counts[value]) * off * off;
+    }
+  }
+}
+
+double words_in(std::string_view line) {
+  double words = 0;
+  bool inside = false;
+  for (const char c : line) {
+    const bool blank = c == ' ' || c == '\t' || c == '\r';
+    words += !blank && !inside ? 1 : 0;
+    inside = !blank;
+  }
+  return words;
+}
+
+class LineScan {
+ public:
+  LineScan(const See& see, ScanFacts& facts) : see_(see), facts_(facts) { facts_.columns = {"line", "words"}; }
+  void take(std::string_view bytes) {
+    for (;;) {
+      const std::size_t end = bytes.find('\n');
+      line_.append(bytes.substr(0, std::min(end, kLongestLine - std::min(kLongestLine, line_.size()))));
+      if (end == bytes.npos) return;
+      finish_line();
+      bytes.remove_prefix(end + 1);
+    }
+  }
+  void finish() {
+    if (!line_.empty()) finish_line();
+  }
+
+ private:
+  void finish_line() {
+    if (line_.ends_with('\r')) line_.pop_back();
+    const std::string_view text = line_;
+    fields_.clear();
+    if (words_in(text) > 0) fields_ = {{0, ValueType::kText, 0, text}, {1, ValueType::kInt, words_in(text), {}}};
+    const std::uint64_t hash = text.size() < kShortestEqualLine ? 0 : hash_of(text) | 1;
+    see_({facts_.items++, &fields_, &facts_.columns, hash, nullptr});
+    line_.clear();
+  }
+  const See& see_;
+  ScanFacts& facts_;
+  std::string line_;
+  std::vector<ObservedField> fields_;
+};
+
+void scan_text(const StoredSplit& split, const See& see, ScanFacts& facts, Progress& progress) {
+  LineScan lines(see, facts);
+  std::string piece(kPiece, '\0');
+  for (const store::Entry& file : split.files) {
+    const store::BlobReader blob = split.store->open_blob(file.content);
+    const std::unique_ptr<ByteStream> stream = open_stream(blob, file.path);
+    for (;;) {
+      progress.check_interrupted();
+      const std::size_t got = stream->read(piece.data(), piece.size());
+      lines.take(std::string_view(piece).substr(0, got));
+      if (got < piece.size()) break;
+    }
+  }
+  lines.finish();
+}
+
+}  // namespace
+
+ScanFacts scan(const StoredSplit& split, const See& see, Progress& progress) {
+  ScanFacts facts;
+  for (const store::Entry& file : split.files) facts.files.push_back(file.path), facts.bytes += file.size;
+  split.store->want(split.files);
+  progress.begin("reading " + facts.files.at(0), 0, "B");
+  switch (split.kind->form) {
+    case Form::kImages:
+      scan_images(split, see, facts, progress);
+      break;
+    case Form::kFeatures:
+      scan_table(split, see, facts, progress);
+      break;
+    case Form::kTokens:
+      scan_text(split, see, facts, progress);
+      break;
+  }
+  progress.end();
+  return facts;
+}
+
+const char* place_word(const Kind& kind) {
+  return kind.form == Form::kImages ? "image" : "line";
+}
+
+std::vector<std::uint64_t> numbers_of(const StoredSplit& split, std::vector<std::uint64_t> places) {
+  if (places.empty() || split.kind->form == Form::kImages) return places;
+  if (split.kind->form == Form::kTokens) {
+    for (std::uint64_t& place : places) ++place;
+    return places;
+  }
+  std::vector<std::uint64_t> ascending = places;
+  std::ranges::sort(ascending);
+  const RowFile file = scanned_table(split);
+  const std::vector<std::uint64_t> lines = in_table(file, [&] { return lines_of(*file.open(), ascending); });
+  for (std::uint64_t& place : places)
+    place = lines[static_cast<std::size_t>(std::ranges::lower_bound(ascending, place) - ascending.begin())];
+  return places;
+}
+
+Look look_of(const std::uint8_t* pixels, std::int64_t height, std::int64_t width, std::int64_t channels) {
+  Look look;
+  if (height == 0 || width == 0 || channels == 0) return look;
+  // The mean over cell (x, y) of a grid of `columns` x 8; cells of small images share pixels.
+  const auto mean = [&](std::int64_t x, std::int64_t y, std::int64_t columns) {
+    const std::int64_t left = x * width / columns, top = y * height / 8;
+    const std::int64_t right = std::max(left + 1, (x + 1) * width / columns);
+    const std::int64_t bottom = std::max(top + 1, (y + 1) * height / 8);
+    std::int64_t sum = 0;
+    for (std::int64_t row = top; row < bottom; ++row)
+      for (std::int64_t at = (row * width + left) * channels; at < (row * width + right) * channels; ++at)
+        sum += pixels[at];
+    return static_cast<double>(sum) / static_cast<double>((bottom - top) * (right - left) * channels);
+  };
+  for (std::int64_t y = 0; y < 8; ++y) {
+    double before = mean(0, y, 9);
+    for (std::int64_t x = 0; x < 8; ++x) {
+      const double next = mean(x + 1, y, 9);
+      look.gradient = look.gradient << 1 | (next > before ? 1 : 0);
+      before = next;
+      look.grey[static_cast<std::size_t>(y * 8 + x)] = static_cast<std::uint8_t>(std::lround(mean(x, y, 8)));
+    }
+  }
+  return look;
+}
+
+}  // namespace mlx::data
