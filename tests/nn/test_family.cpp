@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "built.h"
+#include "graph/op_def.h"
 #include "graph/passes/passes.h"
 
 using namespace mlx;
@@ -149,22 +150,28 @@ TEST_CASE("llama: shapes, grouped heads, defaults and errors") {
   CHECK(says(wrong("heads = 4\nhidden = 16777216\ncontext = 8\nwidht = 3\n"), "did you mean 'width'?"));
 }
 
+// A graph is whole, and mlx-format-graph(5) lists every attribute that it sets.
+static void check_graph(const graph::Graph& graph) {
+  graph::validate(graph);
+  for (const graph::Node& node : graph.nodes) CHECK_MESSAGE(graph::unread_attribute(node).empty(), node.name);
+}
+
 TEST_CASE("families: training and inference graphs can be made of them") {
   for (const std::string& text :
        {std::string(kCnn), std::string("family = \"mlp\"\nhidden = [32]\nactivation = \"gelu\"\n")}) {
     const Built model = built(text);
-    graph::validate(graph::to_training(model.graph, {}, 0.1f).graph);
+    check_graph(graph::to_training(model.graph, {}, 0.1f).graph);
     graph::Tensors tensors = initialize(model.graph, model.family, 1);
-    graph::validate(graph::fuse(graph::to_inference(model.graph), tensors));
+    check_graph(graph::fuse(graph::to_inference(model.graph), tensors));
   }
   for (const char* family : {"gpt2", "llama"}) {
     const Built model =
         built(fmt::format("family = \"{}\"\nlayers = 2\nwidth = 32\nheads = 4\ndropout = 0.1\n", family),
               InputSpec::tokens(17));
-    graph::validate(graph::to_training(model.graph, {}, 0.0f).graph);
+    check_graph(graph::to_training(model.graph, {}, 0.0f).graph);
     const graph::Graph inference = graph::to_inference(model.graph);
     const graph::DecodingGraph decoding = graph::to_decoding(inference);
-    graph::validate(decoding.graph);
+    check_graph(decoding.graph);
     CHECK(decoding.context == 1024);
     for (const graph::Value& value : inference.values) {
       if (value.role == graph::Role::kParameter) CHECK(decoding.graph.find(value.name) != graph::kNone);
