@@ -14,7 +14,8 @@ constexpr std::string_view kCsvEndings[] = {".csv"};
 constexpr std::string_view kTsvEndings[] = {".tsv"};
 constexpr std::string_view kJsonEndings[] = {".jsonl", ".ndjson"};
 constexpr std::string_view kNpyEndings[] = {".npy"};
-constexpr std::array<std::string_view, 5> kEndings = {".csv", ".tsv", ".jsonl", ".ndjson", ".npy"};
+constexpr std::string_view kParquetEndings[] = {".parquet"};
+constexpr std::array<std::string_view, 6> kEndings = {".csv", ".tsv", ".jsonl", ".ndjson", ".npy", ".parquet"};
 
 std::unique_ptr<TableReader> open_csv(std::unique_ptr<Source> source) {
   return read_csv(std::move(source), '\0');
@@ -25,12 +26,16 @@ std::unique_ptr<TableReader> open_tsv(std::unique_ptr<Source> source) {
 bool is_npy(ByteView head) {
   return as_text(head).starts_with("\x93NUMPY");
 }
+bool is_parquet(ByteView head) {
+  return as_text(head).starts_with("PAR1");
+}
 
 constexpr TableFormat kFormats[] = {
     {TableKind::kCsv, "CSV", kCsvEndings, "line", nullptr, open_csv},
     {TableKind::kTsv, "TSV", kTsvEndings, "line", nullptr, open_tsv},
     {TableKind::kJsonLines, "JSON lines", kJsonEndings, "line", nullptr, read_json_lines},
     {TableKind::kNpy, "npy", kNpyEndings, "row", is_npy, read_npy},
+    {TableKind::kParquet, "Parquet", kParquetEndings, "row", is_parquet, read_parquet},
 };
 
 const TableFormat* recognised(ByteView head) {

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Writes the Parquet files that test_parquet.cpp reads, and beside each the rows that it must find, as JSON lines.
+
+Needs pyarrow. Run in this folder."""
+import datetime as dt
+import decimal
+import json
+import math
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROWS = 40
+
+
+def every(n, value):
+    return [None if i % n == n - 1 else value(i) for i in range(ROWS)]
+
+
+def table():
+    day = dt.date(2024, 2, 27)
+    at = dt.datetime(1969, 12, 31, 23, 59, 58)
+    columns = {
+        "i8": pa.array(every(5, lambda i: i - 20), pa.int8()),
+        "u32": pa.array(every(7, lambda i: 2**32 - 1 - i), pa.uint32()),
+        "i64": pa.array([(-1) ** i * (2**62 + i) for i in range(ROWS)], pa.int64()),
+        "u64": pa.array([2**64 - 2**12 * (i + 1) if i % 2 else i for i in range(ROWS)], pa.uint64()),
+        "f32": pa.array(every(6, lambda i: i / 8), pa.float32()),
+        "f64": pa.array([math.nan if i == 3 else i * 0.1 for i in range(ROWS)], pa.float64()),
+        "yes": pa.array(every(4, lambda i: i % 3 == 0), pa.bool_()),
+        "city": pa.array(every(9, lambda i: ["Zürich", "Oslo", "", "東京"][i % 4]), pa.string()),
+        "id": pa.array([f"row-{i:04}" for i in range(ROWS)], pa.string()),
+        "price": pa.array(every(8, lambda i: decimal.Decimal(i * 12345 - 99999).scaleb(-2)), pa.decimal128(9, 2)),
+        "large": pa.array([decimal.Decimal((-1) ** i * (10**30 + i)).scaleb(-10) for i in range(ROWS)], pa.decimal128(38, 10)),
+        "day": pa.array([day + dt.timedelta(days=i) for i in range(ROWS)], pa.date32()),
+        "ms": pa.array([at + dt.timedelta(milliseconds=i * 250) for i in range(ROWS)], pa.timestamp("ms")),
+        "us": pa.array(every(3, lambda i: at + dt.timedelta(microseconds=i)), pa.timestamp("us")),
+        "clock": pa.array([dt.time(i % 24, i, 0, i * 1000) for i in range(ROWS)], pa.time32("ms")),
+        "none": pa.array([None] * ROWS, pa.null()),
+        "list": pa.array([[i, i + 1] for i in range(ROWS)], pa.list_(pa.int32())),
+    }
+    fields = [pa.field(name, values.type, nullable=name not in ("i64", "id", "u64")) for name, values in columns.items()]
+    return pa.table(list(columns.values()), schema=pa.schema(fields))
+
+
+def clock(value):
+    return value.strftime("%H:%M:%S") + (f".{value.microsecond // 1000:03}" if value.microsecond else "")
+
+
+def plain(name, value, digits):
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if isinstance(value, dt.datetime):
+        fraction = f".{value.microsecond:06}" + ("000" if digits == 9 else "")
+        return value.strftime("%Y-%m-%dT%H:%M:%S") + (fraction[: digits + 1] if value.microsecond else "")
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    if isinstance(value, dt.time):
+        return clock(value)
+    return value
+
+
+def write(name, data, stamps=None, **options):
+    pq.write_table(data, f"{name}.parquet", **options)
+    digits = {"ms": 3, "us": 6, **(stamps or {})}
+    with open(f"{name}.jsonl", "w", encoding="utf-8") as out:
+        for row in data.drop_columns(["list"]).to_pylist():
+            out.write(json.dumps({k: plain(k, v, digits.get(k, 0)) for k, v in row.items()}, ensure_ascii=False) + "\n")
+
+
+data = table()
+write("snappy", data)
+write("plain_v2_zstd", data, use_dictionary=False, compression="zstd", data_page_version="2.0",
+      column_encoding={n: "PLAIN" for n in data.column_names if n not in ("list", "none", "yes")})
+write("groups_gzip", data, compression="gzip", row_group_size=7)
+write("pages_none", data, compression="none", data_page_size=64, write_batch_size=3, store_decimal_as_integer=True)
+write("int96", data, {"ms": 9, "us": 9}, use_deprecated_int96_timestamps=True)
+write("empty", data.slice(0, 0))
+pq.write_table(data, "brotli.parquet", compression="brotli")
+pq.write_table(data.select(["i64"]), "delta.parquet", use_dictionary=False, column_encoding={"i64": "DELTA_BINARY_PACKED"})
