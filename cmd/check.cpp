@@ -63,7 +63,7 @@ std::string declaration_path(const DataSubject& subject, Context& context) {
 
 int infer(const CheckOptions& options, const DataSubject& subject, const data::Rules& rules, Context& context) {
   const data::Statistics statistics = statistics_of(subject, rules.target, false, context);
-  const std::string text = data::inferred_rules(statistics);
+  const std::string text = data::inferred_rules(statistics, rules.personal.empty());
   std::string path;
   if (options.write) {
     path = declaration_path(subject, context);
@@ -100,6 +100,8 @@ int run_check(const CheckOptions& options, Context& context) {
       before_name = earlier->name;
       if (!options.split.empty())
         std::erase_if(before->splits, [&](const auto& each) { return each.first != options.split; });
+    } else {
+      context.progress().warn("drift is not checked: there is no version of the dataset before this");
     }
   }
   const data::CheckResult result =

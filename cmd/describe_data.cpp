@@ -39,7 +39,7 @@ std::string sparkline(const std::vector<std::uint64_t>& counts, bool utf8) {
   std::string out;
   for (const std::uint64_t count : counts) {
     const double part = most == 0 ? 0 : static_cast<double>(count) / static_cast<double>(most);
-    const auto level = count == 0 ? 0 : std::max<std::size_t>(1, static_cast<std::size_t>(part * 8 + 0.5));
+    const auto level = count == 0 ? 0 : std::max<std::size_t>(1, static_cast<std::size_t>(std::lround(part * 8)));
     out += utf8 ? kBlocks[level] : kAscii[level];
   }
   return out;
@@ -73,9 +73,11 @@ std::string values_text(const data::ColumnStatistics& column, bool utf8) {
 }
 
 void print_split(const std::string& name, const data::SplitStatistics& split, bool utf8, Context& context) {
-  std::string head = fmt::format("{}: {} {} in {}, {}", name, grouped(split.items), split.unit,
-                                 printable(split.files.at(0)), format_bytes(split.bytes));
-  if (split.channels > 0) head += fmt::format(", {}x{}x{}", split.height, split.width, split.channels);
+  std::string head =
+      fmt::format("{}: {} {} in {}, {}", name, grouped(split.items), split.unit,
+                  split.names_items() ? "files" : printable(split.files.at(0)), format_bytes(split.bytes));
+  if (split.channels > 0 && !split.names_items())
+    head += fmt::format(", {}x{}x{}", split.height, split.width, split.channels);
   context.line(context.bold(head));
   if (!split.found_out.empty()) context.line("  " + split.found_out);
   std::size_t width = 6;

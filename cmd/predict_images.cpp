@@ -65,6 +65,7 @@ std::optional<Source> read_folder(const std::string& word, Context& context) {
   if (context.has_repository() && registry::try_resolve(context.repository(), word)) return std::nullopt;
   const std::vector<std::string> paths = photos_in_folder(folder, word);
   std::vector<std::string> names;
+  names.reserve(paths.size());
   for (const std::string& path : paths)
     names.push_back(join_path(word, path.substr(folder.size() + (folder.ends_with('/') ? 0 : 1))));
   return source_of_photos(paths, std::move(names));

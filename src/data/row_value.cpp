@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "base/json.h"
@@ -18,8 +19,7 @@ double number_of(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc::result_out_of_range)
-    return text.find("e-") != text.npos || text.find("E-") != text.npos ? 0.0 : HUGE_VAL;
+  if (error == std::errc::result_out_of_range) return std::strtod(std::string(text).c_str(), nullptr);  // 0 or infinity
   return error == std::errc() && end == text.data() + text.size() ? value : std::nan("");
 }
 

@@ -275,12 +275,79 @@ TEST_CASE("quality: inferred rules hold for the data that they come from") {
   std::string table = "id,age,city,\"odd \"\"name\"\n";
   for (int i = 0; i < 40; ++i)
     table += fmt::format("r{},{},{},{}\n", i, i % 7, i % 2 ? "Bonn" : "Ulm", i % 4 ? "1.5" : "");
-  const std::string rules = inferred_rules(data.measured(data.tables({{"train.csv", table}})));
+  const std::string rules = inferred_rules(data.measured(data.tables({{"train.csv", table}})), true);
   for (const char* const part :
        {"unique = true", "range = [0, 6]", "allowed = [\"Bonn\", \"Ulm\"]", "missing = \"26%\""})
     CHECK_MESSAGE(rules.find(part) != std::string::npos, rules);
   const CheckResult result = data.checked(data.tables({{"train.csv", table}, {"dataset.toml", rules}}));
   CHECK_MESSAGE(result.failures.empty(), rules_broken(result));
+}
+
+TEST_CASE("bug: quality: inferred rules hold for every split, and hold no personal data") {
+  QualityData data;
+  std::string train = "id,tag,mail\n", test = train;
+  for (int i = 0; i < 40; ++i) train += fmt::format("{},k{},u{}@example.org\n", i, i % 5, i % 2);
+  for (int i = 0; i < 40; ++i) test += fmt::format("{},other,u9@example.org\n", 100 + i);
+  const std::string rules =
+      inferred_rules(data.measured(data.tables({{"train.csv", train}, {"test.csv", test}})), true);
+  CHECK_MESSAGE(rules.find("range = [0, 139]") != std::string::npos, rules);
+  CHECK_MESSAGE(rules.find("allowed = [\"k0\", \"k1\", \"k2\", \"k3\", \"k4\", \"other\"]") != std::string::npos,
+                rules);
+  CHECK_MESSAGE(rules.find("example.org") == std::string::npos, rules);
+  CHECK_MESSAGE(rules.find("[labels]\npersonal = [\"mail\"]") != std::string::npos, rules);
+  const CheckResult result =
+      data.checked(data.tables({{"train.csv", train}, {"test.csv", test}, {"dataset.toml", rules}}));
+  CHECK_MESSAGE(result.failures.empty(), rules_broken(result));
+}
+
+TEST_CASE("bug: quality: no allowed values are inferred from values that are cut or not printable") {
+  QualityData data;
+  std::string table = "a,b\n";
+  for (int i = 0; i < 40; ++i) table += fmt::format("x\ty{},{}\n", i % 2, std::string(300, i % 2 ? 'p' : 'q'));
+  const std::string rules = inferred_rules(data.measured(data.tables({{"train.csv", table}})), true);
+  CHECK_MESSAGE(rules.find("allowed") == std::string::npos, rules);
+}
+
+TEST_CASE("bug: quality: infinity is outside of every range, and in no mean") {
+  QualityData data;
+  const std::string table = "a\n1\ninf\n-inf\n1e400\n5\n";
+  const CheckResult result = data.checked(
+      data.tables({{"train.csv", table}, {"dataset.toml", "[check.columns.a]\ntype = \"float\"\nrange = [0, 10]\n"}}));
+  REQUIRE(rules_broken(result) == "columns.a.range;");
+  CHECK(result.failures[0].count == 3);
+  const ColumnStatistics& a = *result.statistics.splits.at("train").column("a");
+  CHECK(a.mean == 3);
+  CHECK(a.numbers == 2);
+}
+
+TEST_CASE("bug: quality: a balance of more classes than are listed, and the rarest of them") {
+  QualityData data;
+  std::string table = "y\n";
+  for (int i = 0; i < 60 * 5; ++i) table += fmt::format("c{}\n", i % 60);
+  const std::string rules = "[check]\ntarget = \"y\"\nbalance = \"1%\"\n";
+  CHECK(data.checked(data.tables({{"train.csv", table}, {"dataset.toml", rules}})).failures.empty());
+  const CheckResult result = data.checked(data.tables({{"train.csv", table + "rare\n"}, {"dataset.toml", rules}}));
+  REQUIRE(rules_broken(result) == "balance;");
+  CHECK(result.failures[0].text.starts_with("class 'rare' has 1 of 301 rows"));
+}
+
+TEST_CASE("bug: quality: columns of an npy file have values and rows of their own") {
+  QualityData data;
+  std::string header = "{'descr': '<i8', 'fortran_order': False, 'shape': (5, 2), }";
+  header.resize(117, ' ');
+  std::string npy = std::string("\x93NUMPY\x01\x00", 8) + std::string("\x76\x00", 2) + header + "\n";
+  for (const int value : {1, 100, 2, 100, 3, 200, 4, 200, 5, 300}) {
+    npy += static_cast<char>(value & 255);
+    npy += static_cast<char>(value >> 8);
+    npy.append(6, '\0');
+  }
+  const CheckResult result = data.checked(
+      data.tables({{"train.npy", npy},
+                   {"dataset.toml", "[check.columns.1]\nunique = true\n[check.columns.2]\nrange = [0, 250]\n"}}));
+  REQUIRE(rules_broken(result) == "columns.2.range;");
+  CHECK(result.failures[0].found.at(0).number == 5);
+  CHECK(result.statistics.splits.at("train").column("1")->distinct == 5);
+  CHECK(result.statistics.splits.at("train").equal.items == 0);
 }
 
 TEST_CASE("quality: wrong rules name file, line and key") {

@@ -4,12 +4,14 @@
 #include <zstd.h>
 
 #include <charconv>
+#include <cmath>
 #include <random>
 
 #include "base/error.h"
 #include "data/readers/byte_stream.h"
 #include "data/readers/plain_number.h"
 #include "data/readers/table_format.h"
+#include "data/row_value.h"
 
 using namespace mlx;
 using namespace mlx::data;
@@ -176,4 +178,17 @@ TEST_CASE("tables: a million columns, and a line without an end") {
   CHECK(shown(wide + "\n", "t.csv") == "error: line 1: more columns than a table may have");
   CHECK(shown("a,b\n" + std::string(17 << 20, 'x'), "t.csv") == "error: line 2: a row of more than 16 MiB");
   CHECK(shown("a\n{\"a\":\"" + std::string(17 << 20, 'x'), "t.jsonl").starts_with("error: line "));
+}
+
+TEST_CASE("bug: tables: numbers too small or too large for a double without and with an exponent") {
+  CellReader cells(TableKind::kCsv);
+  const auto read = [&](const std::string& text) {
+    Cell cell;
+    cell.text = text;
+    return cells.read(cell).number;
+  };
+  CHECK(read("0." + std::string(330, '0') + "1") == 0);
+  CHECK(read("1" + std::string(400, '0') + "e-5") == HUGE_VAL);
+  CHECK(read("1e-400") == 0);
+  CHECK(read("-1e400") == -HUGE_VAL);
 }

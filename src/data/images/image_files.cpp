@@ -45,7 +45,7 @@ IdxImages read_image_file(const std::string& path, Progress& progress) {
   const bool idx = magic.size() == 4 && magic[0] == 0 && magic[1] == 0;
   if (!gzip && !idx) {
     throw Error(ErrorKind::kUsage, fmt::format("{}: none of {}", path, format_names()),
-                "convert it, for example: magick FILE -depth 8 FILE.ppm");
+                "photos are JPEG, PNG, WebP, TIFF, BMP, PGM or PPM");
   }
   return read_idx_images(
       [&](std::uint64_t offset, void* data, std::size_t count) { return read_at(fd.get(), data, count, offset, path); },

@@ -37,8 +37,8 @@ Filter triangle(std::int64_t size, double begin, double end, std::int64_t output
   std::vector<double> weights(static_cast<std::size_t>(filter.most_taps));
   for (std::int64_t i = 0; i < outputs; ++i) {
     const double center = begin + (static_cast<double>(i) + 0.5) * scale, narrow = 1.0 / support;
-    const auto first = std::max<std::int64_t>(static_cast<std::int64_t>(center - support + 0.5), 0);
-    const std::int64_t taps = std::min(static_cast<std::int64_t>(center + support + 0.5), size) - first;
+    const auto first = std::max<std::int64_t>(static_cast<std::int64_t>(std::floor(center - support + 0.5)), 0);
+    const std::int64_t taps = std::min(static_cast<std::int64_t>(std::floor(center + support + 0.5)), size) - first;
     double sum = 0;
     for (std::int64_t t = 0; t < taps; ++t) {
       const double distance = std::abs((static_cast<double>(t + first) - center + 0.5) * narrow);
@@ -47,7 +47,7 @@ Filter triangle(std::int64_t size, double begin, double end, std::int64_t output
     std::int32_t* const to = filter.weights.data() + i * filter.most_taps;
     for (std::int64_t t = 0; t < taps; ++t) {
       const double weight = weights[static_cast<std::size_t>(t)] / (sum != 0 ? sum : 1);
-      to[t] = static_cast<std::int32_t>(0.5 + weight * (1 << kFraction));
+      to[t] = static_cast<std::int32_t>(std::floor(0.5 + weight * (1 << kFraction)));
     }
     filter.first[static_cast<std::size_t>(i)] = first;
     filter.taps[static_cast<std::size_t>(i)] = taps;

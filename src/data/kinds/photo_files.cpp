@@ -184,16 +184,17 @@ std::string_view cell_of(const Row& row, std::uint32_t column) {
 
 Labelled read_table_of(const StoredSplit& split, bool with_labels) {
   const store::Entry& table = split.files.at(0);
-  const auto [open, kind] = find_table(stored_source(*split.store, table.content), table.path);
-  const std::unique_ptr<TableReader> reader = read_table(open(), kind);
+  const FoundTable found = find_table(stored_source(*split.store, table.content), table.path);
+  const std::unique_ptr<TableReader> reader = read_table(found.open(), found.kind);
   const std::string root = as_root(split.root);
   const PhotoFinder finder(split, root);
   Labelled out;
   std::set<std::string> seen;
   std::uint32_t file = 0, label = 0;
   const auto fail_at = [&](const Row& row, const std::string& why, const char* hint) {
-    throw Error(ErrorKind::kCorrupt,
-                fmt::format("{}: line {}: {}", table.path, lines_of(*open(), {row.offset}).at(0), why), hint);
+    throw Error(
+        ErrorKind::kCorrupt,
+        fmt::format("{}: line {}: {}", table.path, lines_of(*found.open(), {row.offset}, found.kind).at(0), why), hint);
   };
   for (Row row; reader->next(row);) {
     if (out.files.empty()) {

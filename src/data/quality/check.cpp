@@ -56,7 +56,8 @@ class SplitRules {
  private:
   Failure& add(const std::string& rule, const std::string& text) {
     Failure failure;
-    failure.rule = rule, failure.split = name_, failure.file = split_.files.at(0), failure.text = text;
+    failure.rule = rule, failure.split = name_, failure.file = split_.names_items() ? "" : split_.files.at(0),
+    failure.text = text;
     failure.place_word = split_.place_word;
     return to_.emplace_back(std::move(failure));
   }
@@ -97,18 +98,20 @@ class SplitRules {
                               split_.unit, what, percent_of(share), percent_of(*most)));
     failure.count = found.items;
     for (const auto& [first, again] : found.examples)
-      failure.found.push_back({again, fmt::format("as {} {}", split_.place_word, first)});
+      failure.found.push_back({again, split_.names_items()
+                                          ? fmt::format("{} as {}", split_.place(again), split_.place(first))
+                                          : "as " + split_.place(first)});
   }
   void check_balance() {
     if (!rules_.balance) return;
     const std::string target = rules_.target.empty() && split_.channels > 0 ? "class" : rules_.target;
     const ColumnStatistics* const column = split_.column(target);
-    if (!column || column->top.empty() || column->distinct > column->top.size()) {
+    if (!column || column->top.empty() || !column->top_exact) {
       add("balance", target.empty() ? "needs [check] target, a column of classes"
                                     : fmt::format("column '{}' holds no classes", target));
       return;
     }
-    const ValueCount& rarest = column->top.back();
+    const ValueCount& rarest = column->rarest;
     const double share = part_of(rarest.count, column->count - column->missing);
     if (share < *rules_.balance)
       add("balance",
@@ -132,21 +135,28 @@ class SplitRules {
   std::vector<Failure>& to_;
 };
 
+// "as line 3 of train.csv", "test/cat/2.jpg as train/cat/1.jpg".
+std::string copy_of(const SplitStatistics& split, std::uint64_t again, const SplitStatistics& from,
+                    std::uint64_t first) {
+  const std::string original =
+      from.names_items() ? from.place(first) : fmt::format("{} of {}", from.place(first), from.files.at(0));
+  return split.names_items() ? fmt::format("{} as {}", split.place(again), original) : "as " + original;
+}
+
 void check_leaks(const Rules& rules, const Statistics& statistics, std::vector<Failure>& to) {
   for (const Leak& leak : statistics.leaks) {
     const SplitStatistics& split = statistics.splits.at(leak.to);
     const auto add = [&](const char* rule, double share, double most, std::uint64_t count, const char* what,
                          const auto& examples) {
       Failure failure;
-      failure.rule = rule, failure.split = leak.to, failure.file = split.files.at(0),
+      failure.rule = rule, failure.split = leak.to, failure.file = split.names_items() ? "" : split.files.at(0),
       failure.place_word = split.place_word;
       failure.text =
           fmt::format("{} of {} {} {} in split '{}' too ({}), at most {} may be", grouped(count), grouped(split.items),
                       split.unit, what, leak.from, percent_of(share), percent_of(most));
       failure.count = count;
       for (const auto& [first, again] : examples)
-        failure.found.push_back({again, fmt::format("as {} {} of {}", split.place_word, first,
-                                                    statistics.splits.at(leak.from).files.at(0))});
+        failure.found.push_back({again, copy_of(split, again, statistics.splits.at(leak.from), first)});
       to.push_back(std::move(failure));
     };
     if (rules.leaks && leak.equal_share > *rules.leaks)

@@ -114,7 +114,14 @@ void ItemRules::check_comparison(const Comparison& compare, const Observation& i
 
 void ItemRules::finish(const StoredSplit& split, const std::string& name, std::vector<Failure>& to) {
   for (std::size_t rule = 0; rule < uniques_.size(); ++rule) {
-    for (const HashSample::Item& item : uniques_[rule].sorted()) {
+    const std::vector<HashSample::Item>& values = uniques_[rule].sorted();
+    if (rules_.columns[rule].unique && uniques_[rule].limit() != ~std::uint64_t{0}) {
+      Broken& broken = broken_[fmt::format("columns.{}.unique", rules_.columns[rule].name)];
+      broken.text = fmt::format("not compared: only {} different ones are", grouped(kMostUnique));
+      broken.count = items_;
+      continue;
+    }
+    for (const HashSample::Item& item : values) {
       if (item.count == 1) continue;
       Broken& broken = broken_[fmt::format("columns.{}.unique", rules_.columns[rule].name)];
       broken.text = "the same as one before";

@@ -17,7 +17,8 @@ namespace mlx::data {
 
 class ItemRules {
  public:
-  explicit ItemRules(const Rules& rules) : rules_(rules), uniques_(rules.columns.size()) {}
+  static constexpr std::size_t kMostUnique = std::size_t{1} << 24;  // different values of a unique column
+  explicit ItemRules(const Rules& rules) : rules_(rules), uniques_(rules.columns.size(), HashSample(kMostUnique)) {}
   void see(const Observation& item);
   // Adds what does not hold in the split; resolves places to lines.
   void finish(const StoredSplit& split, const std::string& name, std::vector<Failure>& to);

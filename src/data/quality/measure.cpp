@@ -39,7 +39,8 @@ class ColumnMeasure {
 
   void add(const ObservedField& field, std::uint64_t place) {
     type_ = present_++ == 0 ? field.type : join(type_, field.type, TableKind::kJsonLines);
-    if (field.type == ValueType::kInt || field.type == ValueType::kFloat) {
+    const bool number = field.type == ValueType::kInt || field.type == ValueType::kFloat;
+    if (number && std::isfinite(field.number)) {
       moments_.add(field.number);
       quantiles_.add(field.number);
       extremes_.add(field.number, place);
@@ -69,8 +70,10 @@ class ColumnMeasure {
     out.distinct = distinct_.count(), out.distinct_exact = distinct_.exact();
     out.top_exact = top_.exact();
     for (const auto& [value, count] : top_.sorted()) {
-      if (out.top.size() == kKeptValues) break;
-      out.top.push_back({printable(value), count});
+      ValueCount kept{printable(value), count};
+      if (kept.value != value || value.size() >= TopValues::kLongest) out.top_whole = false;
+      if (out.top_exact) out.rarest = kept;
+      if (out.top.size() < kKeptValues) out.top.push_back(std::move(kept));
     }
     out.shortest = shortest_, out.longest = longest_;
     out.mean_length = present_ == 0 ? 0 : lengths_ / static_cast<double>(present_);
@@ -103,6 +106,7 @@ class ColumnMeasure {
   void find_outliers(const std::vector<std::pair<double, std::uint64_t>>& weighted, ColumnStatistics& out) const {
     const double median = out.percentiles[50];
     std::vector<std::pair<double, std::uint64_t>> off;
+    off.reserve(weighted.size());
     for (const auto& [value, weight] : weighted) off.emplace_back(std::abs(value - median), weight);
     std::ranges::sort(off);
     const double deviation = quantiles_of(off, {0.5})[0];

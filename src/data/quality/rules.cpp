@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/toml.h"
 #include "base/toml_edit.h"
+#include "data/quality/personal.h"
 
 namespace mlx::data {
 namespace {
@@ -130,16 +131,58 @@ std::string toml_number(double value) {
   return std::abs(value) < 1e15 && value == std::floor(value) ? fmt::format("{:.0f}", value) : fmt::format("{}", value);
 }
 
-void infer_column(const ColumnStatistics& column, std::string& out) {
+bool may_be_personal(const ColumnStatistics& column) {
+  return !column.personal.empty() || personal_column(column.name);
+}
+
+// Widens what is known of a column by another split.
+void add_split(ColumnStatistics& column, const ColumnStatistics& other) {
+  if (other.type.empty()) return;
+  if (column.is_number() && other.is_number()) {
+    if (other.type == "float") column.type = "float";
+    column.low = std::min(column.low, other.low), column.high = std::max(column.high, other.high);
+  } else if (column.type != other.type) {
+    column.type = "mixed";
+  }
+  for (const ValueCount& each : other.top) {
+    const auto found = std::ranges::find(column.top, each.value, &ValueCount::value);
+    if (found == column.top.end()) column.top.push_back(each), ++column.distinct;
+  }
+  column.distinct_exact &= other.distinct_exact,
+      column.top_exact &= other.top_exact && other.top.size() == other.distinct;
+  column.top_whole &= other.top_whole;
+  column.personal.insert(other.personal.begin(), other.personal.end());
+}
+
+double share_missing(const ColumnStatistics& column) {
+  return column.count == 0 ? 0 : static_cast<double>(column.missing) / static_cast<double>(column.count);
+}
+
+bool is_unique(const ColumnStatistics& column) {
+  constexpr std::uint64_t kFew = 20;
+  const std::uint64_t present = column.count - column.missing;
+  return column.distinct_exact && column.distinct == present && present >= kFew && column.type != "float";
+}
+
+void infer_column(ColumnStatistics column, const std::vector<const ColumnStatistics*>& others, std::string& out) {
   constexpr std::uint64_t kFew = 20;
   if (column.type.empty()) return;
   out += fmt::format("\n[check.columns.{}]\n", toml_key(column.name));
+  bool unique = is_unique(column) && column.top_exact;
+  double missing = share_missing(column);
+  const std::uint64_t present = column.count - column.missing;
+  for (const ColumnStatistics* other : others) {
+    unique &= is_unique(*other), missing = std::max(missing, share_missing(*other));
+    add_split(column, *other);
+  }
   const bool known = column.type != "mixed" && column.type != "list" && column.type != "object";
   if (known) out += fmt::format("type = \"{}\"\n", column.type);
-  if (column.is_number()) out += fmt::format("range = [{}, {}]\n", toml_number(column.low), toml_number(column.high));
-  const std::uint64_t present = column.count - column.missing;
-  const bool whole = column.distinct_exact && column.top_exact;
-  if (column.type == "text" && whole && column.distinct <= kFew && column.distinct * 2 <= present) {
+  const bool personal = may_be_personal(column);
+  if (column.is_number() && !personal)
+    out += fmt::format("range = [{}, {}]\n", toml_number(column.low), toml_number(column.high));
+  const bool whole = column.distinct_exact && column.top_exact && column.top_whole;
+  if (column.type == "text" && whole && !personal && column.top.size() == column.distinct && column.distinct <= kFew &&
+      column.distinct * 2 <= present) {
     std::vector<std::string> values;
     for (const ValueCount& each : column.top) values.push_back(each.value);
     std::ranges::sort(values);
@@ -147,11 +190,8 @@ void infer_column(const ColumnStatistics& column, std::string& out) {
     for (const std::string& value : values) list += (list.empty() ? "" : ", ") + toml_quoted(value);
     out += "allowed = [" + list + "]\n";
   }
-  const bool unique = whole && column.distinct == present && present >= kFew && column.type != "float";
   if (unique) out += "unique = true\n";
-  out += fmt::format(
-      "missing = \"{}\"\n",
-      roomy_percent(column.count == 0 ? 0 : static_cast<double>(column.missing) / static_cast<double>(column.count)));
+  out += fmt::format("missing = \"{}\"\n", roomy_percent(missing));
 }
 
 }  // namespace
@@ -180,7 +220,7 @@ Rules rules_of(const store::Store& store, const Digest& manifest) {
   return parse_rules(as_text(text));
 }
 
-std::string inferred_rules(const Statistics& statistics) {
+std::string inferred_rules(const Statistics& statistics, bool labels) {
   const auto train = statistics.splits.find("train");
   const auto found = train == statistics.splits.end() ? statistics.splits.begin() : train;
   if (found == statistics.splits.end()) return "[check]\n";
@@ -202,7 +242,15 @@ std::string inferred_rules(const Statistics& statistics) {
   if (split.channels > 0) out += fmt::format("near_leaks = \"{}\"\n", roomy_percent(near));
   out += "drift = 0.25\n";
   if (split.kind != "rows") return out;
-  for (const ColumnStatistics& column : split.columns) infer_column(column, out);
+  std::string personal;
+  for (const ColumnStatistics& column : split.columns) {
+    std::vector<const ColumnStatistics*> others;
+    for (const auto& [name, other] : statistics.splits)
+      if (const ColumnStatistics* same = &other == &split ? nullptr : other.column(column.name)) others.push_back(same);
+    infer_column(column, others, out);
+    if (may_be_personal(column)) personal += (personal.empty() ? "" : ", ") + toml_quoted(column.name);
+  }
+  if (labels && !personal.empty()) out += "\n[labels]\npersonal = [" + personal + "]\n";
   return out;
 }
 

@@ -49,8 +49,9 @@ Rules parse_rules(std::string_view text);
 // Of a version; no rules if it has no dataset.toml.
 Rules rules_of(const store::Store& store, const Digest& manifest);
 
-// Rules that the data keeps, as the text of a [check] table: what `mlx check --infer` prints. From the training split,
-// or the only one.
-std::string inferred_rules(const Statistics& statistics);
+// Rules that every split keeps, as the text of a [check] table: what `mlx check --infer` prints. The columns are those
+// of the training split, or of the only one. Of columns that may hold personal data no value is written; `labels`: they
+// are listed in [labels].
+std::string inferred_rules(const Statistics& statistics, bool labels);
 
 }  // namespace mlx::data

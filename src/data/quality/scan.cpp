@@ -55,11 +55,12 @@ void scan_table(const StoredSplit& split, const See& see, ScanFacts& facts, Prog
         if (value.kind == RowValue::Kind::kMissing) continue;
         ValueType type = type_of(cell, file.kind);
         std::string_view text = value.text;
-        if (file.kind == TableKind::kJsonLines && type == ValueType::kText) text = texts[i].assign(value.text);
+        const bool escaped = file.kind == TableKind::kJsonLines && type == ValueType::kText;
+        const bool formatted = cell.form == Cell::Form::kInt || cell.form == Cell::Form::kFloat;
+        if (escaped || formatted) text = texts[i].assign(value.text);
         if (value.kind != RowValue::Kind::kNumber && (type == ValueType::kInt || type == ValueType::kFloat))
           type = ValueType::kText;
-        const double number = std::isfinite(value.number) ? value.number : 0;
-        fields.push_back({cell.column, type, number, text});
+        fields.push_back({cell.column, type, value.number, text});
       }
       see({row.offset, &fields, &reader->columns(), hash_of_row(fields, names), nullptr});
       if (++facts.items % 4096 == 0) progress.check_interrupted();
@@ -187,7 +188,9 @@ void scan_text(const StoredSplit& split, const See& see, ScanFacts& facts, Progr
 
 ScanFacts scan(const StoredSplit& split, const See& see, Progress& progress) {
   ScanFacts facts;
-  for (const store::Entry& file : split.files) facts.files.push_back(file.path), facts.bytes += file.size;
+  const std::vector<store::Entry> files =
+      split.kind->form == Form::kImages && holds_photos(split) ? list_photos(split, {}).files : split.files;
+  for (const store::Entry& file : files) facts.files.push_back(file.path), facts.bytes += file.size;
   split.store->want(split.files);
   progress.begin("reading " + facts.files.at(0), 0, "B");
   switch (split.kind->form) {
@@ -218,7 +221,7 @@ std::vector<std::uint64_t> numbers_of(const StoredSplit& split, std::vector<std:
   std::vector<std::uint64_t> ascending = places;
   std::ranges::sort(ascending);
   const RowFile file = scanned_table(split);
-  const std::vector<std::uint64_t> lines = in_table(file, [&] { return lines_of(*file.open(), ascending); });
+  const std::vector<std::uint64_t> lines = in_table(file, [&] { return lines_of(*file.open(), ascending, file.kind); });
   for (std::uint64_t& place : places)
     place = lines[static_cast<std::size_t>(std::ranges::lower_bound(ascending, place) - ascending.begin())];
   return places;

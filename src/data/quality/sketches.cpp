@@ -169,8 +169,8 @@ std::vector<std::pair<double, std::uint64_t>> Extremes::all() const {
   std::vector<std::pair<double, std::uint64_t>> out = low_;
   out.insert(out.end(), high_.begin(), high_.end());
   std::ranges::sort(out, {}, [](const auto& item) { return item.second; });
-  const auto doubled = std::ranges::unique(out, {}, [](const auto& item) { return item.second; });
-  out.erase(doubled.begin(), doubled.end());
+  const auto same_place = [](const auto& a, const auto& b) { return a.second == b.second; };
+  out.erase(std::unique(out.begin(), out.end(), same_place), out.end());
   return out;
 }
 

@@ -40,7 +40,9 @@ struct ColumnStatistics {
   // Of all values as text.
   std::uint64_t distinct = 0;
   bool distinct_exact = true, top_exact = true;
-  std::vector<ValueCount> top;  // at most 50, most frequent first
+  std::vector<ValueCount> top;  // at most 50, most frequent first; values are cut, and made printable
+  bool top_whole = true;        // none of them is
+  ValueCount rarest;            // if top_exact
   std::uint64_t shortest = 0, longest = 0;
   double mean_length = 0;
   std::string earliest, latest;  // of dates (YYYY-MM-DD …)
@@ -84,6 +86,9 @@ struct SplitStatistics {
   Duplicates equal, alike;  // the same; images that look alike but differ
 
   const ColumnStatistics* column(const std::string& name) const;  // null if there is none
+  // Photos have a file each, in the order of their numbers.
+  bool names_items() const { return channels > 0 && files.size() == items; }
+  std::string place(std::uint64_t number) const;  // "line 12", "train/cat/1.jpg"
 };
 
 // Items of one split that are in another one.

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "data/quality/statistics.h"
 
 namespace mlx::data {
@@ -22,6 +23,7 @@ void each_field(Visit& v, T& s) requires std::is_same_v<std::remove_const_t<T>, 
   v("percentiles", s.percentiles), v("histogram", s.histogram);
   v("outliers", s.outliers), v("outlier_examples", s.outlier_examples);
   v("distinct", s.distinct), v("distinct_exact", s.distinct_exact), v("top", s.top), v("top_exact", s.top_exact);
+  v("top_whole", s.top_whole), v("rarest", s.rarest);
   v("shortest", s.shortest), v("longest", s.longest), v("mean_length", s.mean_length);
   v("earliest", s.earliest), v("latest", s.latest), v("personal", s.personal);
 }
@@ -128,6 +130,11 @@ const ColumnStatistics* SplitStatistics::column(const std::string& name) const {
   for (const ColumnStatistics& each : columns)
     if (each.name == name) return &each;
   return nullptr;
+}
+
+std::string SplitStatistics::place(std::uint64_t number) const {
+  if (names_items() && number < files.size()) return printable(files[static_cast<std::size_t>(number)]);
+  return fmt::format("{} {}", place_word, number);
 }
 
 }  // namespace mlx::data

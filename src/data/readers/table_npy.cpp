@@ -27,7 +27,8 @@ template <typename T>
 void read_integer(const std::uint8_t* at, Cell& cell) {
   const auto bits = load_little_endian<std::make_unsigned_t<T>>(at);
   cell.form = Cell::Form::kInt;
-  cell.integer = static_cast<std::int64_t>(static_cast<T>(bits));
+  const T value = static_cast<T>(bits);
+  cell.integer = std::int64_t{value};
 }
 void read_u64(const std::uint8_t* at, Cell& cell) {
   const auto value = load_little_endian<std::uint64_t>(at);

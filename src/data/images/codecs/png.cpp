@@ -21,6 +21,8 @@ struct Decoder {
   png_bytep* rows;
 };
 
+const png_byte kTextChunks[] = "tEXt\0zTXt\0iTXt";
+
 void on_error(png_structp png, png_const_charp message) {
   refuse(static_cast<PictureRequest*>(png_get_error_ptr(png)), PictureProblem::kDamaged, "%s", message);
   png_longjmp(png, 1);
@@ -46,6 +48,10 @@ bool read_header(Decoder& decoder) {
   const png_structp png = decoder.png;
   png_set_read_fn(png, &decoder, on_read);
   png_set_user_limits(png, 0x7FFFFFFF, 0x7FFFFFFF);  // take_size() has limits of its own
+  // Text says nothing about pixels, and can hold gigabytes.
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, kTextChunks, 3);
+  png_set_chunk_cache_max(png, 64);
+  png_set_chunk_malloc_max(png, 16 << 20);
   png_read_info(png, decoder.info);
   decoder.request->icc = png_get_valid(png, decoder.info, PNG_INFO_iCCP) != 0;
   read_exif(decoder);
