@@ -8,7 +8,7 @@
 namespace mlx::formats {
 namespace {
 
-constexpr int kDeepest = 32;
+constexpr int kDeepestNesting = 32;
 constexpr std::size_t kMostColumns = 65536, kMostGroups = 1 << 20;
 
 enum Wire : int { kStop, kTrue, kFalse, kByte, kI16, kI32, kI64, kDouble, kBinary, kList, kSet, kMap, kStruct };
@@ -33,7 +33,7 @@ class Thrift {
   // Calls field(id, wire type) for each field of a struct; a field that it does not read, it skips.
   template <typename Field>
   void structure(const Field& field) {
-    if (++depth_ > kDeepest) damaged("the metadata is nested too deep");
+    if (++depth_ > kDeepestNesting) damaged("the metadata is nested too deep");
     std::int64_t id = 0;
     for (;;) {
       const std::uint8_t head = take(1)[0];
@@ -115,7 +115,7 @@ class Thrift {
   }
   // In lists and maps a boolean is a byte of its own.
   void skip_element(int wire) {
-    if (++depth_ > kDeepest) damaged("the metadata is nested too deep");
+    if (++depth_ > kDeepestNesting) damaged("the metadata is nested too deep");
     skip(wire == kTrue || wire == kFalse ? static_cast<int>(kByte) : wire);
     --depth_;
   }
@@ -299,7 +299,7 @@ std::vector<ParquetColumn> leaves(std::vector<Element> elements) {
     const bool nested = open.back().nested || element.repetition == 2;
     std::string name = open.back().prefix + element.column.name;
     if (element.children > 0) {
-      if (open.size() > kDeepest) damaged("the schema is nested too deep");
+      if (open.size() > kDeepestNesting) damaged("the schema is nested too deep");
       open.push_back({element.children, std::move(name) + ".", true});
       continue;
     }
