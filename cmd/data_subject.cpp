@@ -12,8 +12,6 @@
 namespace mlx::cmd {
 namespace {
 
-constexpr const char* kSchema = "mlx.statistics/1";
-
 DataSubject from_version(const registry::Version& version, Context& context) {
   registry::need_files_of(context.repository(), version.name(), version.digest);
   DataSubject out;
@@ -53,7 +51,7 @@ std::optional<data::Statistics> kept_statistics(const DataSubject& subject, cons
     try {
       const Bytes bytes = context.repository().store().read_blob(each.blob);
       const Json json = parse_json(as_text(bytes), "statistics");
-      if (json_string(json, "schema", "statistics") == kSchema)
+      if (json_string(json, "schema", "statistics") == data::kStatisticsFormat)
         return data::statistics_from_json(json_object(json, "statistics", "statistics"), "statistics");
     } catch (const Error& error) {
       // They can be measured again: content that is not here, or is of another version of mlx.
@@ -92,7 +90,7 @@ std::optional<DataSubject> version_before(const DataSubject& subject, Context& c
 void keep_statistics(const DataSubject& subject, const std::string& target, const data::Statistics& statistics,
                      Context& context) {
   if (!subject.version || subject.version->number == 0) return;
-  const Json json = {{"schema", kSchema}, {"statistics", to_json(statistics)}};
+  const Json json = {{"schema", data::kStatisticsFormat}, {"statistics", to_json(statistics)}};
   try {
     registry::attach(context.repository(), subject.manifest, "statistics", attachment_name(target),
                      as_bytes(canonical(json)));

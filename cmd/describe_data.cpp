@@ -7,17 +7,21 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cmd/data_subject.h"
 #include "data/quality/drift.h"
+#include "data/quality/pictures.h"
 #include "data/quality/rules.h"
+#include "data/splits.h"
+#include "report/dataset_page.h"
 
 namespace mlx::cmd {
 namespace {
 
 struct DescribeOptions {
-  std::string data, second, against, target;
+  std::string data, second, against, target, html;
   bool again = false;
 };
 
@@ -151,6 +155,35 @@ std::string target_of(const DescribeOptions& options, const DataSubject& subject
   return options.target.empty() ? data::rules_of(*subject.store, subject.manifest).target : options.target;
 }
 
+// Also compares with the version before, if the caller has not named another.
+void write_page(const DescribeOptions& options, const DataSubject& subject, report::DatasetFacts facts,
+                Context& context) {
+  const std::string path = join_path(context.folder(), options.html);
+  if (is_folder(path))
+    throw Error(ErrorKind::kUsage, "--html " + options.html + ": is a folder", "name a file, such as data.html");
+  if (facts.before.empty()) {
+    if (const std::optional<DataSubject> before = version_before(subject, context)) {
+      const data::Statistics earlier = statistics_of(*before, target_of(options, *before), options.again, context);
+      facts.drift = data::drift_between(earlier, facts.statistics);
+      facts.before = before->name;
+    }
+  }
+  for (const auto& [name, split] : facts.statistics.splits) {
+    const data::StoredSplit stored = data::stored_split(*subject.store, subject.manifest, name);
+    facts.pictures[name] = data::pictures_of(stored, split, context.progress());
+  }
+  const std::string page = report::dataset_page(facts);
+  write_file_atomically(path, page);
+  if (context.wants_json())
+    context.json({{"schema", "mlx.describe/1"},
+                  {"data", subject.name},
+                  {"digest", subject.manifest.text()},
+                  {"path", path},
+                  {"bytes", page.size()}});
+  context.line(fmt::format("description of {}: {}  {}", context.bold(subject.name), options.html,
+                           context.dim(format_bytes(page.size()))));
+}
+
 int run_describe(const DescribeOptions& options, Context& context) {
   if (!options.second.empty() && !options.against.empty())
     throw Error(ErrorKind::kUsage, "--against: there are two datasets already", "name one of them");
@@ -165,6 +198,10 @@ int run_describe(const DescribeOptions& options, Context& context) {
     const DataSubject before = find_data(two ? options.data : options.against, context);
     drift = data::drift_between(statistics_of(before, target_of(options, before), options.again, context), statistics);
     before_name = before.name;
+  }
+  if (!options.html.empty()) {
+    write_page(options, subject, {subject.name, subject.manifest.text(), statistics, {}, before_name, drift}, context);
+    return 0;
   }
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.describe/1"}, {"data", subject.name}, {"digest", subject.manifest.text()}};
@@ -205,9 +242,10 @@ Command add_describe() {
       optional_argument("NEWER", options->second, "Compare DATA with this one", Complete::kReference),
       option("--against", "DATA", options->against, "Show what changed since this one", Complete::kReference),
       option("--target", "COLUMN", options->target, "Compare every column with this one (default: [check] target)"),
+      option("--html", "FILE", options->html, "Write one self-contained HTML page instead", Complete::kFile),
       flag("--again", options->again, "Measure again, even if the version has statistics")};
   command.examples = {"mlx describe data/houses --target price", "mlx describe data/houses@v1 data/houses@v2",
-                      "mlx describe ./new.csv --json"};
+                      "mlx describe ./new.csv --json", "mlx describe data/photos --html photos.html"};
   command.run = [options](Context& context) { return run_describe(*options, context); };
   return command;
 }

@@ -3,10 +3,12 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <memory>
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/module.h"
 #include "base/path.h"
 #include "cmd/cli/help.h"
 #include "cmd/cli/invocation.h"
@@ -69,9 +71,18 @@ bool is_guide(const std::string& name) {
   return name.starts_with("format-");
 }
 
+// An installation's own pages come first, wherever it lies. An empty place in MANPATH stands for the system's pages.
+void find_own_pages() {
+  const std::string pages = join_path(parent_path(executable_folder()), "share/man");
+  if (!is_folder(join_path(pages, "man7"))) return;
+  const char* const given = std::getenv("MANPATH");
+  setenv("MANPATH", fmt::format("{}:{}", pages, given ? given : "").c_str(), 1);
+}
+
 // Becomes `man mlx-NAME`; returns only by an error.
 [[noreturn]] void show_guide(const std::string& name) {
   const std::string page = "mlx-" + name;
+  find_own_pages();
   execlp("man", "man", page.c_str(), static_cast<char*>(nullptr));
   throw Error(ErrorKind::kMissing, fmt::format("cannot run man to show {}", page), "install man-db or mandoc");
 }

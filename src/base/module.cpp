@@ -17,13 +17,6 @@
 namespace mlx {
 namespace {
 
-std::filesystem::path executable_folder() {
-  std::array<char, PATH_MAX> path{};
-  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
-  if (length <= 0 || static_cast<std::size_t>(length) >= path.size()) return {};
-  return std::filesystem::path(std::string(path.data(), static_cast<std::size_t>(length))).parent_path();
-}
-
 // Whether the file is shorter than its own header says. Opening such a file may end in a bus error.
 bool cut_off(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -41,6 +34,13 @@ std::string last_problem(const char* otherwise) {
 }
 
 }  // namespace
+
+std::string executable_folder() {
+  std::array<char, PATH_MAX> path{};
+  const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
+  if (length <= 0 || static_cast<std::size_t>(length) >= path.size()) return {};
+  return std::filesystem::path(std::string(path.data(), static_cast<std::size_t>(length))).parent_path();
+}
 
 Module open_module(const std::string& name) {
   Module module;

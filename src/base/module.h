@@ -17,6 +17,9 @@ struct Module {
   void* symbol(const char* name);
 };
 
+// The folder of this program; "" if the system does not tell.
+std::string executable_folder();
+
 // Looks in lib/mlx beside the executable (a build folder), then in ../lib/mlx (an installation).
 Module open_module(const std::string& name);
 

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -82,9 +84,12 @@ class TomlReader {
   const TomlNode* find(std::string_view key);
   const TomlNode& require(std::string_view key, std::string_view expected);
   [[noreturn]] void wrong(const TomlNode& node, std::string_view key, std::string_view expected) const;
+  const TomlNode* value_of(std::string_view key) const;
   std::shared_ptr<const TomlNode> table_;
+  std::map<std::string_view, const TomlNode*> by_key_;  // of *table_, which may have many
   std::string file_, where_;
-  std::vector<std::string> known_;
+  std::set<std::string, std::less<>> known_;
+  mutable std::set<std::string, std::less<>> asked_;  // by has(): they may be there, for the hint of finish()
 };
 
 // The closest of `words` to `word` within a third of its length (Damerau-Levenshtein), or "".

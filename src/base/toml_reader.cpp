@@ -79,49 +79,50 @@ TomlReader::TomlReader(const TomlNode& table, std::string file, std::string wher
   if (table_->kind != Kind::kTable) {
     fail(ErrorKind::kUsage, "{}: {}: expected a table, got {}", place_of(file_, *table_), where_, shown(*table_));
   }
+  for (const auto& [name, value] : table_->members) by_key_.emplace(name, &value);
+}
+
+const TomlNode* TomlReader::value_of(std::string_view key) const {
+  const auto found = by_key_.find(key);
+  return found == by_key_.end() ? nullptr : found->second;
 }
 
 bool TomlReader::has(std::string_view key) const {
-  return std::ranges::any_of(table_->members, [&](const auto& member) { return member.first == key; });
+  const bool there = value_of(key) != nullptr;
+  if (!there) asked_.emplace(key);
+  return there;
 }
 
 bool TomlReader::is_array(std::string_view key) const {
-  return std::ranges::any_of(
-      table_->members, [&](const auto& member) { return member.first == key && member.second.kind == Kind::kArray; });
+  const TomlNode* const value = value_of(key);
+  return value && value->kind == Kind::kArray;
 }
 
 bool TomlReader::is_text(std::string_view key) const {
-  return std::ranges::any_of(
-      table_->members, [&](const auto& member) { return member.first == key && member.second.kind == Kind::kString; });
+  const TomlNode* const value = value_of(key);
+  return value && value->kind == Kind::kString;
 }
 
 int TomlReader::line(std::string_view key) const {
-  for (const auto& [name, value] : table_->members) {
-    if (name == key) return value.line;
-  }
-  return table_->line;
+  const TomlNode* const value = value_of(key);
+  return value ? value->line : table_->line;
 }
 
 std::string TomlReader::place(std::string_view key) const {
-  for (const auto& [name, value] : table_->members) {
-    if (name == key) return place_of(file_, value);
-  }
-  return place_of(file_, *table_);
+  const TomlNode* const value = value_of(key);
+  return place_of(file_, value ? *value : *table_);
 }
 
 const TomlNode* TomlReader::find(std::string_view key) {
-  if (std::ranges::find(known_, key) == known_.end()) known_.emplace_back(key);
-  for (const auto& [name, value] : table_->members) {
-    if (name == key) return &value;
-  }
-  return nullptr;
+  known_.emplace(key);
+  return value_of(key);
 }
 
 const TomlNode& TomlReader::require(std::string_view key, std::string_view expected) {
   if (const TomlNode* const node = find(key)) return *node;
   // A key that nobody knows and that looks like this one is what was meant.
   for (const auto& [name, value] : table_->members) {
-    const bool asked = std::ranges::find(known_, name) != known_.end();
+    const bool asked = known_.contains(name);
     if (!asked && !did_you_mean(name, {std::string(key)}).empty()) {
       throw Error(ErrorKind::kUsage,
                   fmt::format("{}: {}{}unknown key '{}'", place(name), where_, where_.empty() ? "" : " ", name),
@@ -258,12 +259,15 @@ std::vector<std::string> TomlReader::keys() const {
 
 void TomlReader::finish() const {
   for (const auto& [name, value] : table_->members) {
-    if (std::ranges::find(known_, name) != known_.end()) continue;
-    const std::string close = did_you_mean(name, known_);
+    if (known_.contains(name)) continue;
+    std::set<std::string, std::less<>> possible = known_;
+    possible.insert(asked_.begin(), asked_.end());
+    const std::vector<std::string> words(possible.begin(), possible.end());
+    const std::string close = did_you_mean(name, words);
     throw Error(
         ErrorKind::kUsage,
         fmt::format("{}: {}{}unknown key '{}'", place_of(file_, value), where_, where_.empty() ? "" : " ", name),
-        close.empty() ? fmt::format("known keys: {}", fmt::join(known_, ", "))
+        close.empty() ? fmt::format("known keys: {}", fmt::join(words, ", "))
                       : fmt::format("did you mean '{}'?", close));
   }
 }

@@ -50,8 +50,11 @@ nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges)
 QuantizeOutcome quantize_version(registry::Repository& repository, const QuantizeOptions& options, Progress& progress) {
   const registry::Version from = work::resolve_model(repository, options.model);
   const registry::Version data = work::resolve_dataset(repository, options.dataset, progress);
-  const data::Kind& kind = data::kind_of(repository.store(), data.digest, options.split);
-  check_is_f32(nn::load_model_json(repository.store(), from.digest).value("precision", "f32"));
+  const Json about = nn::load_model_json(repository.store(), from.digest);
+  data::Reading divided;
+  if (about.contains("data")) divided.division = infer::division_of(about["data"]);
+  const data::Kind& kind = data::kind_of(repository.store(), data.digest, options.split, divided);
+  check_is_f32(about.value("precision", "f32"));
   const auto body = [&](work::ActiveRun& run) {
     const infer::Model model(nn::load_model(repository.store(), from.digest), options.backend, repository.pool());
     infer::check_kind(model.about(), kind);

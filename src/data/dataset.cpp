@@ -13,6 +13,11 @@ namespace {
 
 constexpr std::uint64_t kHoldOutEpoch = ~std::uint64_t{0};  // an epoch number that no training reaches
 
+StoredSplit split_of(const store::Store& store, const Digest& manifest, const std::string& split,
+                     const Reading& reading) {
+  return stored_split(store, manifest, split, reading.division ? &*reading.division : nullptr);
+}
+
 }  // namespace
 
 std::int64_t Description::examples(std::int64_t context) const {
@@ -57,19 +62,34 @@ std::int64_t HoldOut::of(std::int64_t whole) const {
   return share > 0 ? std::llround(share * static_cast<double>(whole)) : count;
 }
 
-const Kind& kind_of(const store::Store& store, const Digest& manifest, const std::string& split) {
-  return *stored_split(store, manifest, split).kind;
+const Kind& kind_of(const store::Store& store, const Digest& manifest, const std::string& split,
+                    const Reading& reading) {
+  return *split_of(store, manifest, split, reading).kind;
+}
+
+std::vector<std::uint64_t> listed_contents(const store::Store& store, const Digest& manifest, const std::string& split,
+                                           const Reading& reading) {
+  const StoredSplit stored = split_of(store, manifest, split, reading);
+  return stored.kind->contents ? stored.kind->contents(stored) : std::vector<std::uint64_t>();
+}
+
+std::vector<std::string> splits(const store::Store& store, const Digest& manifest, const Reading& reading) {
+  std::vector<std::string> names;
+  const Layout layout = find_layout(store, manifest, reading.division ? &*reading.division : nullptr);
+  names.reserve(layout.splits.size());
+  for (const auto& [name, files] : layout.splits) names.push_back(name);
+  return names;
 }
 
 Description describe(const store::Store& store, const Digest& manifest, const std::string& split,
                      const Reading& reading) {
-  const StoredSplit stored = stored_split(store, manifest, split);
+  const StoredSplit stored = split_of(store, manifest, split, reading);
   return stored.kind->describe(stored, reading);
 }
 
 DatasetPtr load(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,
                 Progress& progress) {
-  const StoredSplit stored = stored_split(store, manifest, split);
+  const StoredSplit stored = split_of(store, manifest, split, reading);
   return stored.kind->load(stored, reading, progress);
 }
 
@@ -79,7 +99,7 @@ std::int64_t training_examples(const store::Store& store, const Digest& manifest
   if (!about.kind->windows) return about.count - hold_out.of(about.count);
   const auto items = static_cast<std::int64_t>(
       (static_cast<double>((enough + 3) * context) + static_cast<double>(hold_out.count)) / (1 - hold_out.share));
-  const StoredSplit stored = stored_split(store, manifest, split);
+  const StoredSplit stored = split_of(store, manifest, split, reading);
   const std::int64_t count = stored.kind->count(stored, reading, items);
   // A shuffled epoch may have two windows fewer.
   return (count - hold_out.of(count)) / std::max<std::int64_t>(1, context) - 2;

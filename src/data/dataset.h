@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "data/kind.h"
 #include "data/order.h"
 #include "data/preprocessing.h"
+#include "data/splits.h"
 #include "data/spool.h"
 #include "store/pack/store.h"
 
@@ -79,6 +81,9 @@ class Dataset {
   // default items are examples, drawn with the seed.
   virtual std::int64_t hold_out_size() const { return describe().count; }
   virtual Parts hold_out(std::int64_t size, std::uint64_t seed) const;
+  // Calls `visit` with a hash of each item's content as it is read, targets included; never for kinds whose items have
+  // no identity, such as tokens. One pass over the examples.
+  virtual void each_content(const std::function<void(std::uint64_t)>& /*visit*/) const {}
   // The first example with the highest class; nullopt if classes are known to be in range.
   virtual std::optional<LabelAt> highest_label() const { return std::nullopt; }
 };
@@ -98,6 +103,7 @@ struct PhotoOptions {
 
 // A config's [data] options besides the splits, and the decisions of an earlier training.
 struct Reading {
+  std::optional<Division> division;  // of the splits, instead of the dataset's own rule
   RowOptions rows;
   std::string tokenizer;  // "bytes" or "chars"; "" if not given, which means bytes
   Augment augment;
@@ -117,11 +123,18 @@ struct HoldOut {
 };
 
 // The named split of a version. Throws kNotFound if there is none, kCorrupt and kUsage as the readers of each kind do.
-const Kind& kind_of(const store::Store& store, const Digest& manifest, const std::string& split);
+const Kind& kind_of(const store::Store& store, const Digest& manifest, const std::string& split,
+                    const Reading& reading = {});
 Description describe(const store::Store& store, const Digest& manifest, const std::string& split,
                      const Reading& reading = {});
 DatasetPtr load(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,
                 Progress& progress);
+// Hashes of the split's items, where the store knows them without reading the items (photos have a file each); else
+// none.
+std::vector<std::uint64_t> listed_contents(const store::Store& store, const Digest& manifest, const std::string& split,
+                                           const Reading& reading);
+// The names of the splits, divided as `reading` says.
+std::vector<std::string> splits(const store::Store& store, const Digest& manifest, const Reading& reading);
 // The number of examples for a training on the split, in windows of `context` tokens; `enough` or more if there are
 // that many. `about` is what describe() returned.
 std::int64_t training_examples(const store::Store& store, const Digest& manifest, const std::string& split,

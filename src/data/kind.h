@@ -57,6 +57,8 @@ struct Kind {
   // The files of a split declared in dataset.toml.
   std::vector<store::Entry> (*declared)(TomlReader& split, const Files& files) = nullptr;
 
+  // Hashes of the items' content, if they are known without reading the items; null or empty if not.
+  std::vector<std::uint64_t> (*contents)(const StoredSplit& split) = nullptr;
   // Describes a split, without reading the examples if that is cheaper.
   Description (*describe)(const StoredSplit& split, const Reading& reading) = nullptr;
   // For kinds with windows, whose describe() does not read the items: the number of items in a split, or `enough` if

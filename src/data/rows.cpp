@@ -211,6 +211,21 @@ RowView Rows::operator[](std::int64_t index) const {
           codes.data() + row * of_codes, labels.empty() ? 0 : labels[row]};
 }
 
+Rows Rows::chosen(const IndexSet& items) const {
+  Rows out;
+  out.count = items.size(), out.schema = schema;
+  const auto copy = [&](const auto& from, auto& to) {
+    const std::size_t width = count == 0 ? 0 : from.size() / static_cast<std::size_t>(count);
+    to.reserve(width * static_cast<std::size_t>(items.size()));
+    for (std::int64_t i = 0; i < items.size(); ++i) {
+      const auto* const row = from.data() + static_cast<std::size_t>(items[i]) * width;
+      to.insert(to.end(), row, row + width);
+    }
+  };
+  copy(numbers, out.numbers), copy(codes, out.codes), copy(labels, out.labels), copy(targets, out.targets);
+  return out;
+}
+
 void read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, const TakeRow& take,
                Progress& progress) {
   in_table(file, [&] { RowReader(file, schema, with_targets, take).run(progress); });

@@ -60,6 +60,7 @@ struct Rows {
   std::vector<double> targets;       // [count][targets] of the others
   RowSchema schema;
   RowView operator[](std::int64_t index) const;
+  Rows chosen(const IndexSet& items) const;  // a copy of these rows
 };
 
 struct RowFile {

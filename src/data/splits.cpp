@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/toml.h"
+#include "data/division.h"
 #include "data/readers/byte_stream.h"
 
 namespace mlx::data {
@@ -34,7 +35,8 @@ void check_split_name(const TomlReader& splits, const std::string& name) {
   if (!good) splits.fail_at(name, "a split's name has letters, digits, '-' and '_', and at most 64 of them");
 }
 
-void read_declaration(std::string_view text, const Files& files, Layout& layout) {
+// Reads all but the rule, which it returns.
+std::optional<SplitRule> read_declaration(std::string_view text, const Files& files, Layout& layout) {
   const TomlNode root = parse_toml(text, kDeclaration);
   TomlReader top(root, kDeclaration, "");
   if (top.has("classes")) {
@@ -45,6 +47,8 @@ void read_declaration(std::string_view text, const Files& files, Layout& layout)
     if (layout.class_names.empty()) classes.fail_at("names", "expected at least one name");
     if (distinct.size() != layout.class_names.size()) classes.fail_at("names", "a name occurs twice");
   }
+  std::optional<SplitRule> rule;
+  if (top.has("split")) rule = read_split_rule(top.table("split"));
   TomlReader splits = top.table("splits");
   (void)top.table("check"), (void)top.table("labels");  // read by quality/rules.h, so a wrong rule stops no training
   top.finish();
@@ -54,6 +58,45 @@ void read_declaration(std::string_view text, const Files& files, Layout& layout)
     layout.splits[name] = declared_files(split, files);
     split.finish();
   }
+  return rule;
+}
+
+// Replaces the split "train", or the only one, by its parts.
+void divide(const Division& division, Layout& layout) {
+  if (layout.splits.empty()) return;  // an error of its own
+  const std::vector<Part> parts = {Part::kTrain, Part::kValid, Part::kTest};
+  const auto whole = layout.splits.size() == 1 ? layout.splits.begin() : layout.splits.find(name_of(Part::kTrain));
+  const auto taken = std::ranges::find_if(parts, [&](Part part) {
+    const auto found = layout.splits.find(name_of(part));
+    return division.rule.makes(part) && found != layout.splits.end() && found != whole;
+  });
+  if (whole == layout.splits.end() || taken != parts.end()) {
+    if (division.gives_way) return;
+    if (whole == layout.splits.end())
+      throw Error(ErrorKind::kUsage, "there is no split 'train' to be divided", "the dataset has other splits");
+    throw Error(ErrorKind::kUsage,
+                fmt::format("split '{}' cannot be made by dividing '{}': {} is one already", name_of(*taken),
+                            whole->first, layout.splits.at(name_of(*taken)).files.at(0).path),
+                "leave its share out of the rule, or remove the file");
+  }
+  const SplitFiles files = std::move(whole->second);
+  layout.splits.erase(whole);
+  for (const Part part : parts) {
+    if (!division.rule.makes(part)) continue;
+    SplitFiles& to = layout.splits[name_of(part)] = files;
+    to.part = SplitPart{division.rule, part};
+  }
+}
+
+// Text is divided file by file: every other kind divides its items when it reads them.
+std::vector<store::Entry> files_in_part(const Kind& kind, std::vector<store::Entry> files,
+                                        const std::optional<SplitPart>& part) {
+  if (!part || !kind.windows) return files;
+  const std::vector<Part> parts = divide_files(files, part->rule);
+  std::vector<store::Entry> out;
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (parts[i] == part->part) out.push_back(std::move(files[i]));
+  return out;
 }
 
 std::vector<std::string> names_of(const Layout& layout) {
@@ -65,21 +108,26 @@ std::vector<std::string> names_of(const Layout& layout) {
 
 }  // namespace
 
-Layout find_layout(const store::Store& store, const Digest& manifest) {
+Layout find_layout(const store::Store& store, const Digest& manifest, const Division* division) {
   Files files;
   for (store::Entry& entry : store.entries(manifest)) {
     if (entry.mode != store::kModeLink) files.emplace(entry.path, entry);
   }
   Layout layout;
+  std::optional<SplitRule> declared;
   if (const auto found = files.find(kDeclaration); found != files.end()) {
     if (found->second.size > kLongestDeclaration)
       fail(ErrorKind::kUsage, "{}: {} are too much", kDeclaration, format_bytes(found->second.size));
     const Bytes text = store.read_blob(found->second.content);
-    read_declaration(as_text(text), files, layout);
+    declared = read_declaration(as_text(text), files, layout);
   }
   for (const Kind* kind : kinds()) {
     if (layout.splits.empty()) kind->find_splits(files, layout);
   }
+  if (division)
+    divide(*division, layout);
+  else if (declared)
+    divide({*declared}, layout);
   return layout;
 }
 
@@ -87,30 +135,34 @@ std::vector<std::string> splits(const store::Store& store, const Digest& manifes
   return names_of(find_layout(store, manifest));
 }
 
-StoredSplit stored_split(const store::Store& store, const Digest& manifest, const std::string& split) {
-  Layout layout = find_layout(store, manifest);
+StoredSplit stored_split(const store::Store& store, const Digest& manifest, const std::string& split,
+                         const Division* division) {
+  Layout layout = find_layout(store, manifest, division);
   const auto found = layout.splits.find(split);
-  if (found != layout.splits.end())
-    return {&store, found->second.kind, std::move(found->second.files), std::move(layout.class_names),
-            std::move(found->second.root)};
+  if (found != layout.splits.end()) {
+    SplitFiles& of = found->second;
+    return {&store,
+            of.kind,
+            files_in_part(*of.kind, std::move(of.files), of.part),
+            std::move(layout.class_names),
+            std::move(of.root),
+            std::move(of.part)};
+  }
   if (layout.splits.empty()) {
     std::string names;
     for (const Kind* kind : kinds()) names += fmt::format("{}{}", names.empty() ? "" : ", ", kind->file_names);
-    throw Error(ErrorKind::kNotFound,
-                fmt::format("dataset {} has no split: no file in it is named like one", manifest.brief()),
+    throw Error(ErrorKind::kNotFound, "the dataset has no split: no file in it is named like one",
                 fmt::format("name the files like {}; or declare splits in dataset.toml", names));
   }
-  throw Error(ErrorKind::kNotFound, fmt::format("dataset {} has no split '{}'", manifest.brief(), split),
+  throw Error(ErrorKind::kNotFound, fmt::format("the dataset has no split '{}'", split),
               fmt::format("it has: {}", fmt::join(names_of(layout), ", ")));
 }
 
-StoredSplit stored_split(const store::Store& store, const Digest& manifest, const std::string& split,
-                         const Kind& kind) {
-  StoredSplit stored = stored_split(store, manifest, split);
-  if (stored.kind != &kind) {
-    fail(ErrorKind::kUsage, "split '{}' of dataset {} holds {}, expected {}", split, manifest.brief(),
-         stored.kind->name, kind.name);
-  }
+StoredSplit stored_split(const store::Store& store, const Digest& manifest, const std::string& split, const Kind& kind,
+                         const Division* division) {
+  StoredSplit stored = stored_split(store, manifest, split, division);
+  if (stored.kind != &kind)
+    fail(ErrorKind::kUsage, "split '{}' of the dataset holds {}, expected {}", split, stored.kind->name, kind.name);
   return stored;
 }
 

@@ -13,23 +13,32 @@
 //                  names = ["T-shirt", "Trouser", …]    images = "a/pictures.idx"
 //                                                       labels = "a/labels.idx"
 //                  or in a split: rows = "a/table.csv", or text = ["a.txt", "b.txt"]
+//                  [split]: a rule (split_rule.h) that divides the split "train", or the only one
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "data/kind.h"
+#include "data/split_rule.h"
 #include "store/pack/store.h"
 
 namespace mlx::data {
 
+// What a split takes of the items in its files, by a rule that divides them.
+struct SplitPart {
+  SplitRule rule;
+  Part part = Part::kTrain;
+};
 struct SplitFiles {
   const Kind* kind = nullptr;
   std::vector<store::Entry> files;  // in the order given by the kind
   std::string root{};               // for kinds with many files: the folder below which they lie
+  std::optional<SplitPart> part{};  // nullopt: all items of the files
 };
 struct Layout {
   std::map<std::string, SplitFiles> splits;
@@ -42,16 +51,26 @@ struct StoredSplit {
   std::vector<store::Entry> files;
   std::vector<std::string> class_names;
   std::string root{};
+  std::optional<SplitPart> part{};
+};
+
+// Where splits are divided by a rule that the dataset does not have.
+struct Division {
+  SplitRule rule;
+  // A dataset whose files form such splits keeps them. Otherwise that is an error.
+  bool gives_way = false;
 };
 
 // Throws kUsage with file and line for a wrong dataset.toml; kCorrupt if images have no labels or a split occurs twice.
-Layout find_layout(const store::Store& store, const Digest& manifest);
+Layout find_layout(const store::Store& store, const Digest& manifest, const Division* division = nullptr);
 // The names of a version's splits: "test", "train".
 std::vector<std::string> splits(const store::Store& store, const Digest& manifest);
 // Throws kNotFound, naming the splits there are.
-StoredSplit stored_split(const store::Store& store, const Digest& manifest, const std::string& split);
+StoredSplit stored_split(const store::Store& store, const Digest& manifest, const std::string& split,
+                         const Division* division = nullptr);
 // The same for a split that holds `kind`; throws kUsage if it holds another.
-StoredSplit stored_split(const store::Store& store, const Digest& manifest, const std::string& split, const Kind& kind);
+StoredSplit stored_split(const store::Store& store, const Digest& manifest, const std::string& split, const Kind& kind,
+                         const Division* division = nullptr);
 
 // For kinds that find their files by name:
 

@@ -22,10 +22,17 @@ std::int64_t context_of(const nn::Model& model) {
   return context;
 }
 
+std::optional<data::Division> division_of(const Json& trained_on) {
+  const std::string what = "the model's data";
+  if (!trained_on.contains("split")) return {};
+  return data::Division{data::split_rule_from_json(json_object(trained_on, "split", what), what), true};
+}
+
 data::Reading reading_of(const nn::Model& model) {
   data::Reading reading;
   reading.fitted = std::make_shared<data::Preprocessing>(model.preprocessing);
   reading.classes = model.labels;
+  reading.division = division_of(model.data.empty() ? Json::object() : parse_json(model.data, "the model's data"));
   return reading;
 }
 

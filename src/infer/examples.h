@@ -2,8 +2,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "base/json_fwd.h"
 #include "data/dataset.h"
 #include "nn/model.h"
 
@@ -13,7 +15,9 @@ namespace mlx::infer {
 const data::Kind* kind_of(const nn::Model& model);
 // The longest sequence that a model of text takes; 0 for other models.
 std::int64_t context_of(const nn::Model& model);
-// How to read a split for a model: by its rows' schema, by its tokenizer.
+// How the training divided the splits, from what a model.json says of its data; nullopt if the dataset's own rule held.
+std::optional<data::Division> division_of(const Json& trained_on);
+// How to read a split for a model: by its rows' schema, by its tokenizer, divided as for its training.
 data::Reading reading_of(const nn::Model& model);
 // Throws kUsage if the model takes another kind of data.
 void check_kind(const nn::Model& model, const data::Kind& kind);

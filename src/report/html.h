@@ -27,6 +27,10 @@ struct Table {
 std::string to_html(const Table& table);
 std::string section(std::string_view id, std::string_view title, std::string_view content);
 
+// What stands before and after the content of a page, with its style.
+std::string page_head(const std::string& title);
+std::string page_end();
+
 extern const char* const kStyle;  // style.cpp
 
 }  // namespace mlx::report

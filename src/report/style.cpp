@@ -66,6 +66,15 @@ tbody tr:last-child th,tbody tr:last-child td{border-bottom:0}
 th.n,td.n{text-align:right;padding-right:0;padding-left:12px;white-space:nowrap}
 .bar{display:inline-block;width:72px;height:6px;border-radius:3px;background:var(--line);margin-left:10px;vertical-align:middle;overflow:hidden}
 .bar i{display:block;height:100%;background:var(--accent)}
+.bars{width:180px;height:40px}
+.bars rect{fill:var(--accent)}
+.value-row{display:flex;justify-content:space-between;gap:14px;min-width:220px}
+.value-row span:first-child{overflow-wrap:anywhere}
+.value-row .soft{white-space:nowrap}
+.thumbs{display:flex;flex-wrap:wrap;gap:10px}
+.thumb img{display:block;width:72px;height:72px;border-radius:6px;border:1px solid var(--line);image-rendering:auto}
+.thumb figcaption{color:var(--soft);font-size:12px;max-width:72px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
+.twins{display:flex;gap:4px;padding:6px;border:1px solid var(--line);border-radius:8px}
 .good{color:var(--good)}.bad{color:var(--bad)}
 @media (max-width:560px){main{padding:24px 14px 40px}section{padding:16px}}
 @media print{:root{--paper:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#ccc;--accent:#1a46b0;--second:#a8480a;--chip:#f2f2f2}

@@ -138,11 +138,13 @@ nn::Model make_model(const Training& t, const TrainingData& data, TrainingResult
   model.labels = t.data.names;
   if (t.config.portable) model.numerics = "portable";
   const TrainConfig& config = t.config;
-  model.data =
-      canonical({{"dataset", t.dataset.digest.text()},
-                 {"hold_out", config.hold_out.share > 0 ? Json(config.hold_out.share) : Json(config.hold_out.count)},
-                 {"train", config.train_split},
-                 {"valid", config.valid_split}});
+  Json trained_on = {
+      {"dataset", t.dataset.digest.text()},
+      {"hold_out", config.hold_out.share > 0 ? Json(config.hold_out.share) : Json(config.hold_out.count)},
+      {"train", config.train_split},
+      {"valid", config.valid_split}};
+  if (config.reading.division) trained_on["split"] = to_json(config.reading.division->rule);
+  model.data = canonical(trained_on);
   return model;
 }
 
@@ -202,6 +204,23 @@ LoopOptions loop_options(const Training& t, const work::ActiveRun& run) {
   return loop;
 }
 
+// Keeps with the model what is known of its training data, for comparisons with what it is asked later. Copies what
+// `mlx describe` or `mlx check` have measured: measuring takes as long as reading the data, so a training does not. A
+// dataset with a key of its own keeps its statistics to itself, because erasing the key must erase them.
+void keep_statistics(const Training& t, const Digest& model, work::ActiveRun& run) {
+  registry::Repository& repository = t.repository;
+  if (registry::domain_of(repository, t.dataset.artifact) != registry::domain_of(repository, t.config.name)) return;
+  for (const registry::Attachment& each : registry::attachments(repository, t.dataset.digest, "statistics")) {
+    try {
+      const Bytes blob = repository.store().read_blob(each.blob);
+      run.attachments.push_back(
+          {model, "statistics", fmt::format("{}#{}", t.dataset.digest.text(), each.name), std::string(as_text(blob))});
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kNotFound) throw;  // else they are in another clone
+    }
+  }
+}
+
 // The body: trains, stores the model, returns the summary.
 Json train_in(Training& t, work::ActiveRun& run) {
   t.run = run.id;
@@ -216,7 +235,9 @@ Json train_in(Training& t, work::ActiveRun& run) {
   Json summary = summary_of(t, result);
   if (Json skipped = skipped_json(data, t.config); !skipped.empty()) summary["skipped"] = std::move(skipped);
   const work::NewOutput output = output_of(t);
-  work::store_output(run, output, [&](store::Store& store) { return nn::store_model(store, model, output.parent); });
+  const store::ManifestSummary stored = work::store_output(
+      run, output, [&](store::Store& store) { return nn::store_model(store, model, output.parent); });
+  keep_statistics(t, stored.id, run);
   return summary;
 }
 

@@ -51,3 +51,54 @@ has "$out" "3 -> 2 items"
 has "$out" "lost 'Bonn'"
 expect 0 env LC_ALL=C "$mlx_binary" describe data/h
 [[ $out != *[^[:ascii:]]* ]] || fail "not ASCII: $out"
+
+# [split] divides one table, and every command sees the parts.
+mkdir -p data/one && python3 - <<'P'
+rows = "".join(f"{i},{i * 7 % 13},c{i % 20}\n" for i in range(200))
+open("data/one/all.csv", "w").write("x,y,who\n" + rows)
+P
+printf '[split]\nby = "group"\ncolumn = "who"\ntest = 0.2\nvalid = 0.2\n[check]\nleaks = "0%%"\n' >data/one/dataset.toml
+mlx add -q data/one && mlx commit -q -m one
+expect 0 mlx check data/one
+has "$out" "200 items in 3 splits"
+train() { printf '[data]\ndataset = "data/one"\ntarget = "y"\nfeatures = ["x"]\nvalid = "valid"\n[model]\nname = "m"\nfamily = "mlp"\nhidden = [4]\n[train]\nepochs = 1\n' >m.toml && mlx train -c m.toml "$@"; }
+expect 0 train
+expect 0 mlx eval m --data data/one --split test
+error 3 "the dataset has no split 'more'" mlx eval m --data data/one --split more
+has "$err" "it has: test, train, valid"
+# Rows that differ only in a column that is not read are equal, and a leak.
+sed -i 's/^[0-9]*,/1,/' data/one/all.csv
+mlx add -q data/one && mlx commit -q -m equal
+error 5 "of split 'valid' are in split 'train' too" train
+expect 0 train --set data.leaks=100%
+
+# What is known of the data is kept with the model: statistics that were measured before the training.
+expect 0 mlx describe data/one
+expect 0 train --set data.leaks=100% --force
+expect 0 mlx show m --json
+has "$out" '"kind": "statistics"'
+
+# A page: one file without scripts or links, that compares with the version before.
+mkdir -p data/page && printf 'n,<b>c</b>\n1,x & y\n2,"<script>"\n3,z\n' >data/page/train.csv
+mlx add -q data/page && mlx commit -q -m first
+printf 'n,<b>c</b>\n1,x & y\n2,"<script>"\n3,z\n900,z\n' >data/page/train.csv
+mlx add -q data/page && mlx commit -q -m second
+expect 0 mlx describe data/page --target n --html page.html --json
+same "$(json 'd["bytes"]')" "$(stat -c %s page.html)"
+page=$(cat page.html)
+has "$page" "Changes since data/page@v1"
+has "$page" "&lt;script&gt;"
+lacks "$page" "<script"
+lacks "$page" "http"
+python3 - <<'P'
+from html.parser import HTMLParser
+class Page(HTMLParser):
+    open = []
+    def handle_starttag(self, tag, attributes):
+        if tag not in ("meta", "br", "img"): self.open.append(tag)
+    def handle_endtag(self, tag): assert self.open.pop() == tag, tag
+page = Page(); page.feed(open("page.html").read()); assert not page.open, page.open
+P
+expect 0 mlx describe data/page --target n --html again.html
+same "$(cat again.html)" "$page"
+error 2 "is a folder" mlx describe data/page --html data

@@ -16,6 +16,12 @@ has "$out" "onednn    2"
 [ -f "$place/share/man/man1/mlx-train.1" ] || fail "no man page"
 [ -f "$place/share/man/man7/mlx-security.7" ] || fail "no page on security"
 [ -f "$place/share/man/man7/mlx-tutorial.7" ] || fail "no tutorial"
+# bug: a guide was found only with MANPATH set by hand. A man that says where it looks stands for the real one.
+mkdir "$work/bin" && printf '#!/bin/sh\necho "$MANPATH $1"\n' >"$work/bin/man" && chmod +x "$work/bin/man"
+expect 0 env -u MANPATH PATH="$work/bin:$PATH" "$place/bin/mlx" help tutorial
+same "$out" "$place/share/man: mlx-tutorial"
+expect 0 env MANPATH=/elsewhere PATH="$work/bin:$PATH" "$place/bin/mlx" help format-pack
+same "$out" "$place/share/man:/elsewhere mlx-format-pack"
 # For the executable and the modules that it opens.
 for binary in "$place/bin/mlx" "$place"/lib/mlx/mlx_*.so; do
   elsewhere=$(LD_LIBRARY_PATH="$place/lib/mlx" ldd "$binary" | grep -vE "$place/|linux-vdso|/ld-linux|lib(c|m|dl|pthread|rt|resolv|gcc_s|stdc\+\+)\.so" || true)

@@ -97,3 +97,44 @@ mkdir data/photos/test/green && cp data/photos/test/red/0.png data/photos/test/g
 mlx add data/photos -q && mlx commit -q -m green
 error 2 "test/green/0.png: class 'green' is none of the 2 classes blue, red" mlx train -c p.toml
 error 2 "class 'green'" mlx eval p@v1 --data data/photos
+
+# Class folders without split folders, divided by the config: the model keeps the division.
+mkdir -p data/all && cp -r data/photos/train/* data/all/
+mlx add data/all -q && mlx commit -q -m all
+config s all $'size = 8\nvalid = "valid"\nsplit = { by = "stratified", test = 0.2, valid = 0.2, seed = 3 }'
+expect 0 mlx train -c s.toml --json
+photos=0
+for split in train valid test; do
+  expect 0 mlx eval s --data data/all --split $split --json
+  photos=$((photos + $(json "d['count']")))
+done
+same "$photos" "$(find data/all -name '*.png' | wc -l)"
+expect 0 mlx train -c s.toml --json
+same "$(json "d['unchanged']")" True
+expect 0 mlx train -c s.toml --json --set data.split.seed=4
+same "$(json "d['unchanged']")" False
+error 2 "divide by fraction or stratified" mlx train -c s.toml --set 'data.split={by = "group", column = "who", test = 0.2, valid = 0.2}'
+
+# A training refuses a validation or a test split that it has seen, unless told.
+mkdir -p data/leaky/valid && cp -r data/all data/leaky/train && cp -r data/all/red data/all/blue data/leaky/valid/
+mlx add data/leaky -q && mlx commit -q -m leaky
+config l leaky $'size = 8\nvalid = "valid"'
+error 5 "100 % of split 'valid' are in split 'train' too, [data] leaks allows 1 %" mlx train -c l.toml
+error 2 'leaks: expected a share such as "1%"' mlx train -c l.toml --set data.leaks=lots
+expect 0 mlx train -c l.toml --set data.leaks=100%
+mv data/leaky/valid data/leaky/test
+mlx add data/leaky -q && mlx commit -q -m tested
+config l leaky 'size = 8'
+error 5 "of split 'test' are in split 'train' too" mlx train -c l.toml
+
+# A page about photos shows some of them, in the page itself.
+expect 0 mlx describe data/all --html all.html
+has "$(cat all.html)" 'src="data:image/png;base64,iVBOR'
+python3 - <<'P'
+import base64, re, struct, zlib
+for text in re.findall(r"base64,([^\"]+)", open("all.html").read()):
+    png = base64.b64decode(text)
+    width, height, depth, colour = struct.unpack(">IIBB", png[16:26])
+    size = struct.unpack(">I", png[33:37])[0]
+    assert len(zlib.decompress(png[41:41 + size])) == height * (1 + width * (3 if colour == 2 else 1))
+P

@@ -359,3 +359,55 @@ TEST_CASE("quality: wrong rules name file, line and key") {
   CHECK(refused("[check.columns.a]\ntyp = \"int\"\n").starts_with("dataset.toml:2:"));
   CHECK(refused("[classes]\nnames = [\"a\"]\n") == "accepted");
 }
+
+TEST_CASE("quality: bug: min above max is refused, as range is") {
+  CHECK(refused("[check.columns.x]\nmin = 5\nmax = 1\n").find("dataset.toml:2: [check.columns.x] min") == 0);
+  CHECK(refused("[check.columns.x]\nmin = 1\nmax = 1\n") == "accepted");
+}
+
+TEST_CASE("quality: bug: the hint for an unknown rule lists all rules, also those that are not set") {
+  try {
+    (void)parse_rules("[check.columns.x]\nzzzzzzzz = 1\n");
+    FAIL_CHECK("accepted");
+  } catch (const Error& error) {
+    for (const char* const key : {"type", "range", "min", "max", "allowed", "pattern", "unique", "missing", "length"})
+      CHECK_MESSAGE(error.hint.find(key) != std::string::npos, error.hint);
+  }
+}
+
+TEST_CASE("quality: bug: 100,000 rules take no longer than their number") {
+  QualityData data;
+  std::string toml = "[check]\n";
+  for (int i = 0; i < 100000; ++i) toml += fmt::format("[check.columns.c{}]\nmin = 0\n", i);
+  const CheckResult result = data.checked(data.tables({{"train.csv", "c1,c2\n1,2\n3,-4\n"}, {"dataset.toml", toml}}));
+  CHECK(result.failures.size() == 99999);  // all other columns are missing
+}
+
+TEST_CASE("quality: bug: a long value does not keep a pattern from being interrupted") {
+  Interruption interruption;
+  interruption.raise(2);
+  CHECK_THROWS_AS((void)Pattern("(a|b)*c").matches(std::string(1 << 20, 'a'), &interruption), Error);
+}
+
+TEST_CASE("quality: bug: personal = \"refuse\" allows the columns that are declared as personal") {
+  QualityData data;
+  const std::string table = "email,x\nann@example.org,1\nbob@example.org,2\n";
+  const std::string refuse = "[check]\npersonal = \"refuse\"\n";
+  CHECK(rules_broken(data.checked(data.tables({{"train.csv", table}, {"dataset.toml", refuse}}))) == "personal;");
+  CHECK(
+      data.checked(data.tables({{"train.csv", table}, {"dataset.toml", refuse + "[labels]\npersonal = [\"email\"]\n"}}))
+          .failures.empty());
+}
+
+TEST_CASE("quality: bug: a rule that two splits break is one failure of its JUnit case") {
+  QualityData data;
+  const CheckResult result = data.checked(data.tables(
+      {{"train.csv", "x\n-1\n"}, {"test.csv", "x\n-2\n"}, {"dataset.toml", "[check.columns.x]\nmin = 0\n"}}));
+  CHECK(result.failures.size() == 2);
+  const std::string xml = junit(result, "d");
+  std::size_t cases = 0;
+  for (std::size_t at = xml.find("<failure"); at != xml.npos; at = xml.find("<failure", at + 1)) ++cases;
+  CHECK(cases == 1);
+  CHECK(xml.find("train.csv:2: -1") != xml.npos);
+  CHECK(xml.find("test.csv:2: -2") != xml.npos);
+}

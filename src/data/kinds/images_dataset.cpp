@@ -7,6 +7,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "data/content_hash.h"
+#include "data/division.h"
 #include "data/kinds/image_keys.h"
 #include "data/kinds/loader.h"
 #include "data/kinds/photo_files.h"
@@ -108,6 +110,14 @@ class ImagesDataset final : public Dataset {
                             options.raw,       items_};
     return std::make_unique<ImageBatches>(images_, std::move(loading), pool);
   }
+  // Of images in memory. Photos are compared by their files (Kind::contents).
+  void each_content(const std::function<void(std::uint64_t)>& visit) const override {
+    if (images_->source) return;
+    Bytes scratch;
+    const auto size = static_cast<std::size_t>(about_.height * about_.width * about_.channels);
+    for (std::int64_t i = 0; i < items_.size(); ++i)
+      visit(hash_of({reinterpret_cast<const char*>(images_->at(items_[i], scratch)), size}));
+  }
   std::optional<LabelAt> highest_label() const override {
     LabelAt highest{-1, 0};
     for (std::int64_t i = 0; i < items_.size(); ++i) {
@@ -184,13 +194,32 @@ std::vector<store::Entry> declared_images(TomlReader& split, const Files& files)
   return {std::move(images), declared_file(split, "labels", split.string("labels"), files)};
 }
 
+// The images of the pair of IDX files that are in the split. Photos are chosen when they are listed.
+IndexSet images_in(const StoredSplit& split, const std::vector<std::int32_t>& labels) {
+  return items_of(divide_numbered(labels, split.part->rule), split.part->part);
+}
+
+std::vector<std::uint64_t> contents_of_photos(const StoredSplit& split) {
+  std::vector<std::uint64_t> out;
+  if (!holds_photos(split)) return out;
+  for (const store::Entry& photo : photos_of(split)) out.push_back(content_of(photo));
+  return out;
+}
+
 Description describe_stored_images(const StoredSplit& split, const Reading& reading) {
-  const Images images = holds_photos(split) ? describe_photos(split, reading) : describe_images(split);
-  return description_of_images(images, images.count);
+  if (holds_photos(split)) {
+    const Images photos = describe_photos(split, reading);
+    return description_of_images(photos, photos.count);
+  }
+  const Images images = describe_images(split);
+  return description_of_images(images, split.part ? images_in(split, images.labels).size() : images.count);
 }
 
 DatasetPtr load_stored_images(const StoredSplit& split, const Reading& reading, Progress& progress) {
-  return make_dataset(holds_photos(split) ? load_photos(split, reading, progress) : load_images(split, progress));
+  if (holds_photos(split)) return make_dataset(load_photos(split, reading, progress));
+  Images images = load_images(split, progress);
+  const IndexSet items = split.part ? images_in(split, images.labels) : IndexSet(0, images.count);
+  return make_dataset(std::move(images))->subset(items);
 }
 
 }  // namespace
@@ -208,6 +237,7 @@ const Kind images_kind = {
     .file_names = "train/CLASS/1.jpg, train-images-idx3-ubyte(.gz) with train-labels-idx1-ubyte(.gz)",
     .find_splits = find_image_splits,
     .declared = declared_images,
+    .contents = contents_of_photos,
     .describe = describe_stored_images,
     .load = load_stored_images,
 };

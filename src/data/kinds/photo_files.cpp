@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/division.h"
 #include "data/images/photo.h"
 #include "data/kinds/images_dataset.h"
 #include "data/readers/table_format.h"
@@ -174,12 +175,24 @@ class PhotoFinder {
 struct Labelled {
   std::vector<store::Entry> files;
   std::vector<std::string> labels;
+  std::vector<std::string> values;  // of the column that divides the splits, if it is one of the table
 };
 
 std::string_view cell_of(const Row& row, std::uint32_t column) {
   for (const Cell& cell : row.cells)
     if (cell.column == column) return trimmed(cell.text);
   return {};
+}
+
+// The column of the table that divides the splits; nullopt if there is no such column.
+std::optional<std::uint32_t> dividing_column(const StoredSplit& split, const std::vector<std::string>& columns) {
+  if (!split.part || split.part->rule.column.empty()) return {};
+  const std::string& name = split.part->rule.column;
+  const auto found = std::ranges::find(columns, name);
+  if (found != columns.end()) return static_cast<std::uint32_t>(found - columns.begin());
+  const std::string close = did_you_mean(name, columns);
+  throw Error(ErrorKind::kUsage, fmt::format("{}: there is no column '{}' to divide by", split.files.at(0).path, name),
+              close.empty() ? "" : fmt::format("did you mean '{}'?", close));
 }
 
 Labelled read_table_of(const StoredSplit& split, bool with_labels) {
@@ -191,6 +204,7 @@ Labelled read_table_of(const StoredSplit& split, bool with_labels) {
   Labelled out;
   std::set<std::string> seen;
   std::uint32_t file = 0, label = 0;
+  std::optional<std::uint32_t> dividing;
   const auto fail_at = [&](const Row& row, const std::string& why, const char* hint) {
     throw Error(
         ErrorKind::kCorrupt,
@@ -200,6 +214,7 @@ Labelled read_table_of(const StoredSplit& split, bool with_labels) {
     if (out.files.empty()) {
       file = column_named(reader->columns(), kFileColumns, table.path);
       if (with_labels) label = column_named(reader->columns(), kLabelColumns, table.path);
+      dividing = dividing_column(split, reader->columns());
     }
     const std::string name(cell_of(row, file)), text(with_labels ? cell_of(row, label) : "");
     if (with_labels && text.empty()) fail_at(row, fmt::format("'{}' has no label", name), "");
@@ -214,6 +229,7 @@ Labelled read_table_of(const StoredSplit& split, bool with_labels) {
     }
     out.files.push_back(*photo);
     out.labels.push_back(text);
+    if (dividing) out.values.emplace_back(cell_of(row, *dividing));
   }
   if (out.files.empty()) fail(ErrorKind::kCorrupt, "{}: the table names no photo", table.path);
   return out;
@@ -236,6 +252,33 @@ Labelled labels_of_folders(const StoredSplit& split) {
     out.labels.emplace_back(name);
   }
   return out;
+}
+
+// Leaves the photos of the split's part.
+void take_part(const StoredSplit& split, Labelled& photos) {
+  if (!split.part) return;
+  const SplitRule& rule = split.part->rule;
+  const bool by_label = rule.by == DivideBy::kStratified && rule.column.empty();
+  if (!by_label && rule.by != DivideBy::kFraction && photos.values.empty()) {
+    throw Error(ErrorKind::kUsage, fmt::format("photos in class folders have no column '{}'", rule.column),
+                "divide by fraction or stratified without a column, or give the photos a table of labels");
+  }
+  Divider divider(rule);
+  for (std::size_t i = 0; i < photos.files.size(); ++i) {
+    const std::string& value = by_label                ? photos.labels[i]
+                               : photos.values.empty() ? photos.labels[i]
+                                                       : photos.values[i];
+    if (const char* const wrong = divider.add(content_of(photos.files[i]), value))
+      fail(ErrorKind::kCorrupt, "{}: column '{}': '{}' {}", photos.files[i].path, rule.column, value, wrong);
+  }
+  const IndexSet chosen = items_of(divider.finish(), split.part->part);
+  const auto choose = [&](auto& list) {
+    if (list.empty()) return;
+    for (std::int64_t i = 0; i < chosen.size(); ++i)
+      if (chosen[i] != i) list[static_cast<std::size_t>(i)] = std::move(list[static_cast<std::size_t>(chosen[i])]);
+    list.resize(static_cast<std::size_t>(chosen.size()));
+  };
+  choose(photos.files), choose(photos.labels), choose(photos.values);
 }
 
 // Whole numbers without a sign or needless zeros; nullopt for other text.
@@ -303,7 +346,8 @@ PhotoList list_photos(const StoredSplit& split, const std::vector<std::string>& 
   Labelled found = has_table(split) ? read_table_of(split, true) : labels_of_folders(split);
   PhotoList out;
   out.classes = !classes.empty() ? classes : split.class_names;
-  if (out.classes.empty()) out.classes = sorted_classes(found.labels);
+  if (out.classes.empty()) out.classes = sorted_classes(found.labels);  // of all parts
+  take_part(split, found);
   std::unordered_map<std::string, std::int32_t> numbers;
   for (std::size_t i = 0; i < out.classes.size(); ++i) numbers.emplace(out.classes[i], static_cast<std::int32_t>(i));
   for (std::size_t i = 0; i < found.labels.size(); ++i) {
@@ -323,7 +367,11 @@ PhotoList list_photos(const StoredSplit& split, const std::vector<std::string>& 
 }
 
 std::vector<store::Entry> photos_of(const StoredSplit& split) {
-  return has_table(split) ? read_table_of(split, false).files : split.files;
+  const bool by_label = split.part && split.part->rule.by == DivideBy::kStratified;
+  if (!has_table(split) && !split.part) return split.files;
+  Labelled found = has_table(split) ? read_table_of(split, by_label) : labels_of_folders(split);
+  take_part(split, found);
+  return std::move(found.files);
 }
 
 }  // namespace mlx::data

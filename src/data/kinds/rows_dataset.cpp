@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "data/content_hash.h"
+#include "data/division.h"
 #include "data/readers/table_format.h"
 #include "data/splits.h"
 
@@ -143,6 +145,12 @@ class RowsDataset final : public Dataset {
     out.rows = measured(rows_.schema, scan, base && base->rows ? &*base->rows : nullptr);
     return out;
   }
+  // Of what the model reads of a row: columns that it ignores, such as numbers of rows, do not make rows differ.
+  void each_content(const std::function<void(std::uint64_t)>& visit) const override {
+    const RecordLayout layout(rows_.schema);
+    const auto size = static_cast<std::size_t>(layout.bytes);
+    scan_records([&](const std::uint8_t* record) { visit(hash_of({reinterpret_cast<const char*>(record), size})); });
+  }
   std::unique_ptr<BatchSource> batches(const Preprocessing& preprocessing, const BatchOptions& options,
                                        Pool& /*pool*/) const override {
     if (!preprocessing.rows) fail(ErrorKind::kUsage, "the model does not say which columns it takes");
@@ -152,15 +160,20 @@ class RowsDataset final : public Dataset {
 
  private:
   // All of the items in order; rows between them are read too.
-  void scan_rows(const TakeRow& take) const {
+  template <typename Take>
+  void scan_records(const Take& take) const {
     if (items_.size() == 0) return;
-    const RecordLayout layout(rows_.schema);
+    const std::int64_t size = rows_.rows->record();
     std::int64_t item = 0;
     const auto visit = [&](std::int64_t first, const std::uint8_t* records, std::int64_t count) {
       for (; item < items_.size() && items_[item] < first + count; ++item)
-        take(layout.view(records + (items_[item] - first) * layout.bytes));
+        take(records + (items_[item] - first) * size);
     };
     rows_.rows->scan(items_[0], items_[items_.size() - 1] + 1, visit);
+  }
+  void scan_rows(const TakeRow& take) const {
+    const RecordLayout layout(rows_.schema);
+    scan_records([&](const std::uint8_t* record) { take(layout.view(record)); });
   }
 
   SpooledRows rows_;
@@ -257,9 +270,16 @@ RowSchema schema_of(const RowFile& file, const Reading& reading, TableFacts* fac
   return fit_schema(file, options, facts);
 }
 
+// The rows of the file that are in the split.
+IndexSet rows_in(const StoredSplit& split, const RowFile& file) {
+  return items_of(divide_rows(file, split.part->rule, split.store->interruption()), split.part->part);
+}
+
 Description describe_stored_rows(const StoredSplit& split, const Reading& reading) {
   TableFacts facts;
-  const RowSchema schema = schema_of(table_of(split), reading, &facts);
+  const RowFile file = table_of(split);
+  const RowSchema schema = schema_of(file, reading, &facts);
+  if (split.part) facts.rows = rows_in(split, file).size();
   Description out = description_of_rows(schema, facts.rows);
   out.table = std::move(facts);
   return out;
@@ -281,8 +301,13 @@ auto read_stored_rows(const StoredSplit& split, const Reading& reading, Progress
 DatasetPtr load_stored_rows(const StoredSplit& split, const Reading& reading, Progress& progress) {
   return make_dataset(read_stored_rows(split, reading, progress, [&](const RowFile& file, const RowSchema& schema) {
     RowSpooler spooler(schema, reading.budget);
-    read_rows(
-        file, schema, true, [&](const RowView& row) { spooler.add(row); }, progress);
+    const IndexSet chosen = split.part ? rows_in(split, file) : IndexSet();
+    std::int64_t row_number = 0, next = 0;
+    const auto take = [&](const RowView& row) {
+      if (!split.part) return spooler.add(row);
+      if (next < chosen.size() && chosen[next] == row_number++) spooler.add(row), ++next;
+    };
+    read_rows(file, schema, true, take, progress);
     return SpooledRows{schema, spooler.finish()};
   }));
 }
@@ -317,9 +342,12 @@ DatasetPtr make_dataset(SpooledRows rows) {
 
 Rows load_rows(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,
                Progress& progress) {
-  return read_stored_rows(
-      stored_split(store, manifest, split, rows_kind), reading, progress,
-      [&](const RowFile& file, const RowSchema& schema) { return read_rows(file, schema, true, progress); });
+  const StoredSplit stored =
+      stored_split(store, manifest, split, rows_kind, reading.division ? &*reading.division : nullptr);
+  return read_stored_rows(stored, reading, progress, [&](const RowFile& file, const RowSchema& schema) {
+    const Rows all = read_rows(file, schema, true, progress);
+    return stored.part ? all.chosen(rows_in(stored, file)) : all;
+  });
 }
 
 }  // namespace mlx::data

@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -68,8 +71,13 @@ class SplitRules {
       add("rows", fmt::format("{} {}, expected {} to {}", items, split_.unit, rules_.rows->first, rules_.rows->second));
   }
   void check_columns() {
+    std::unordered_map<std::string_view, const ColumnStatistics*> columns;
+    for (const ColumnStatistics& column : split_.columns) columns.emplace(column.name, &column);
+    std::unordered_set<std::string_view> with_rule;
     for (const ColumnRules& rule : rules_.columns) {
-      const ColumnStatistics* const column = split_.column(rule.name);
+      with_rule.insert(rule.name);
+      const auto found = columns.find(rule.name);
+      const ColumnStatistics* const column = found == columns.end() ? nullptr : found->second;
       if (!column) {
         add("columns." + rule.name, "the column is not there");
         continue;
@@ -86,7 +94,7 @@ class SplitRules {
         if (!split_.column(side)) add("compare: " + compare.text, fmt::format("there is no column '{}'", side));
     if (!rules_.only_these) return;
     for (const ColumnStatistics& column : split_.columns)
-      if (std::ranges::find(rules_.columns, column.name, &ColumnRules::name) == rules_.columns.end())
+      if (!with_rule.contains(column.name))
         add("only_these_columns", fmt::format("column '{}' has no rule", column.name));
   }
   void check_duplicates(const char* rule, const std::optional<double>& most, const Duplicates& found,
@@ -187,7 +195,7 @@ std::vector<PersonalFinding> find_personal(const Rules& rules, const Statistics&
   for (const auto& [name, split] : statistics.splits) {
     for (const ColumnStatistics& column : split.columns) {
       const bool declared = std::ranges::find(rules.personal, column.name) != rules.personal.end();
-      if ((declared && !rules.refuse_personal) || column.count == column.missing) continue;
+      if (declared || column.count == column.missing) continue;
       for (const auto& [kind, values] : column.personal) out.push_back({name, column.name, kind, values});
       const char* const by_name = personal_column(column.name);
       if (by_name && column.personal.empty() && split.channels == 0) out.push_back({name, column.name, by_name, 0});
@@ -226,7 +234,7 @@ CheckResult check_dataset(const store::Store& store, const Digest& manifest, con
   CheckResult out;
   std::map<std::string, ItemRules> items;
   const Watch watch = [&](const std::string& split, const Observation& item) {
-    items.try_emplace(split, rules).first->second.see(item);
+    items.try_emplace(split, rules, progress.interruption()).first->second.see(item);
   };
   out.statistics = measure_statistics(store, manifest, only, rules.target, watch, progress);
   const bool drift = rules.drift && before;
@@ -291,13 +299,15 @@ std::string junit(const CheckResult& result, const std::string& dataset) {
       escaped(dataset), result.rules.size(), by_rule.size());
   for (const std::string& rule : result.rules) {
     out += fmt::format("<testcase classname=\"{}\" name=\"{}\">", escaped(dataset), escaped(rule));
+    // A test case has one failure at most: that of all splits.
+    std::string message, found;
     for (const Failure* each : by_rule[rule]) {
-      out += fmt::format("\n<failure message=\"{}\">",
-                         escaped(fmt::format("{}{}{}", each->file, each->file.empty() ? "" : ": ", each->text)));
+      message +=
+          fmt::format("{}{}{}{}", message.empty() ? "" : "; ", each->file, each->file.empty() ? "" : ": ", each->text);
       for (const FoundAt& one : each->found)
-        out += fmt::format("{}:{}: {}\n", escaped(each->file), one.number, escaped(one.value));
-      out += "</failure>\n";
+        found += fmt::format("{}:{}: {}\n", escaped(each->file), one.number, escaped(one.value));
     }
+    if (!message.empty()) out += fmt::format("\n<failure message=\"{}\">{}</failure>\n", escaped(message), found);
     out += "</testcase>\n";
   }
   return out + "</testsuite>\n</testsuites>\n";

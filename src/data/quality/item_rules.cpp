@@ -47,6 +47,11 @@ std::string shown(const ObservedField& field) {
 
 }  // namespace
 
+ItemRules::ItemRules(const Rules& rules, const Interruption& interruption)
+    : rules_(rules), interruption_(interruption), uniques_(rules.columns.size(), HashSample(kMostUnique)) {
+  for (std::size_t rule = 0; rule < rules.columns.size(); ++rule) by_name_[rules.columns[rule].name].push_back(rule);
+}
+
 void ItemRules::note(const std::string& rule, const std::string& text, std::uint64_t place, std::string_view value) {
   Broken& broken = broken_[rule];
   broken.text = text;
@@ -58,9 +63,8 @@ void ItemRules::note(const std::string& rule, const std::string& text, std::uint
 void ItemRules::see(const Observation& item) {
   ++items_;
   for (std::size_t i = of_column_.size(); i < item.columns->size(); ++i) {
-    std::vector<std::size_t>& rules = of_column_.emplace_back();
-    for (std::size_t rule = 0; rule < rules_.columns.size(); ++rule)
-      if (rules_.columns[rule].name == (*item.columns)[i]) rules.push_back(rule);
+    const auto named = by_name_.find((*item.columns)[i]);
+    of_column_.push_back(named == by_name_.end() ? std::vector<std::size_t>() : named->second);
   }
   for (const ObservedField& field : *item.fields) {
     for (const std::size_t rule : of_column_[field.column]) {
@@ -87,7 +91,7 @@ void ItemRules::check_column(const ColumnRules& column, const ObservedField& fie
   }
   if (!column.allowed.empty() && !std::ranges::binary_search(column.allowed, field.text))
     broken("allowed", "not allowed");
-  if (column.pattern && !column.pattern->matches(field.text))
+  if (column.pattern && !column.pattern->matches(field.text, &interruption_))
     broken("pattern", "not of the pattern " + column.pattern_text);
   if (column.longest) {
     const auto size = static_cast<std::int64_t>(field.text.size());

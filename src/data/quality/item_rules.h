@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace mlx::data {
 class ItemRules {
  public:
   static constexpr std::size_t kMostUnique = std::size_t{1} << 24;  // different values of a unique column
-  explicit ItemRules(const Rules& rules) : rules_(rules), uniques_(rules.columns.size(), HashSample(kMostUnique)) {}
+  ItemRules(const Rules& rules, const Interruption& interruption);
   void see(const Observation& item);
   // Adds what does not hold in the split; resolves places to lines.
   void finish(const StoredSplit& split, const std::string& name, std::vector<Failure>& to);
@@ -34,6 +35,8 @@ class ItemRules {
   void note(const std::string& rule, const std::string& text, std::uint64_t place, std::string_view value);
 
   const Rules& rules_;
+  const Interruption& interruption_;
+  std::unordered_map<std::string, std::vector<std::size_t>> by_name_;  // indices of rules_.columns
   std::vector<std::vector<std::size_t>> of_column_;  // by the table's column: indices of rules_.columns
   std::vector<HashSample> uniques_;
   std::map<std::string, Broken> broken_;

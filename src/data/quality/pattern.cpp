@@ -12,6 +12,7 @@ namespace mlx::data {
 namespace {
 
 constexpr char32_t kLastCharacter = 0x10FFFF;
+constexpr std::uint32_t kLookEvery = 256;  // characters between two looks at the interruption
 
 // The next character; a byte that is not UTF-8 is a character of its own, beyond all others.
 char32_t next_character(std::string_view text, std::size_t& at) {
@@ -282,7 +283,7 @@ Pattern::Pattern(std::string_view text) {
   PatternParser(text, *this).run();
 }
 
-bool Pattern::matches(std::string_view value) const {
+bool Pattern::matches(std::string_view value, const Interruption* interruption) const {
   std::vector<std::size_t> now, next, stack;
   std::vector<std::uint32_t> seen(steps_.size(), 0);
   std::uint32_t round = 0;
@@ -323,7 +324,7 @@ bool Pattern::matches(std::string_view value) const {
   reach(0, now, true, value.empty());
   for (std::size_t at = 0; at < value.size();) {
     const char32_t c = next_character(value, at);
-    ++round;
+    if (++round % kLookEvery == 0 && interruption) interruption->check();
     matched = false;
     next.clear();
     for (const std::size_t step : now) {

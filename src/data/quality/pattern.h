@@ -10,13 +10,16 @@
 #include <utility>
 #include <vector>
 
+#include "base/interruption.h"
+
 namespace mlx::data {
 
 class Pattern {
  public:
   static constexpr std::size_t kMost = 10000;
   explicit Pattern(std::string_view text);  // kUsage: what is wrong, and at which byte
-  bool matches(std::string_view value) const;
+  // Throws kInterrupted soon after `interruption`, if there is one: a long value may take minutes.
+  bool matches(std::string_view value, const Interruption* interruption = nullptr) const;
 
  private:
   friend class PatternParser;

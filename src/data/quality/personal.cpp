@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLongestSearched = 4096;  // of a value
 
-bool is_digit(char c) {
+bool decimal_digit(char c) {
   return c >= '0' && c <= '9';
 }
 bool is_upper(char c) {
@@ -29,19 +29,19 @@ std::string compacted(std::string_view word, std::size_t most) {
   std::string out;
   for (const char c : word) {
     if (c == ' ' || c == '-' || c == '.') continue;
-    if (!is_digit(c) && !is_letter(c)) return {};
+    if (!decimal_digit(c) && !is_letter(c)) return {};
     if (out.size() == most) return {};
     out += is_letter(c) && !is_upper(c) ? static_cast<char>(c - 'a' + 'A') : c;
   }
   return out;
 }
 bool all_digits(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, is_digit);
+  return !text.empty() && std::ranges::all_of(text, decimal_digit);
 }
 // 9 for digits, A for letters: "756.9217.0769.85" → "999.9999.9999.99".
 std::string shape_of(std::string_view word) {
   std::string out(word.substr(0, 32));
-  for (char& c : out) c = is_digit(c) ? '9' : is_letter(c) ? 'A' : c;
+  for (char& c : out) c = decimal_digit(c) ? '9' : is_letter(c) ? 'A' : c;
   return out;
 }
 std::uint64_t number_in(std::string_view digits) {
@@ -112,7 +112,7 @@ bool is_codice_fiscale(std::string_view word) {
                                20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23};
   int sum = 0;
   for (std::size_t i = 0; i < 15; ++i) {
-    const int value = is_digit(id[i]) ? id[i] - '0' : id[i] - 'A';
+    const int value = decimal_digit(id[i]) ? id[i] - '0' : id[i] - 'A';
     sum += i % 2 == 0 ? kOdd[static_cast<std::size_t>(value)] : value;
   }
   return sum % 26 == id[15] - 'A';
@@ -136,21 +136,21 @@ bool is_email(std::string_view word) {
   const std::size_t point = host.rfind('.');
   if (point == host.npos || point == 0 || host.size() - point < 3) return false;
   const auto in_name = [](char c) {
-    return is_letter(c) || is_digit(c) || static_cast<unsigned char>(c) >= 0x80 ||
+    return is_letter(c) || decimal_digit(c) || static_cast<unsigned char>(c) >= 0x80 ||
            std::string_view("!#$%&'*+/=?^_`{|}~.-").find(c) != std::string_view::npos;
   };
   const auto in_host = [](char c) {
-    return is_letter(c) || is_digit(c) || static_cast<unsigned char>(c) >= 0x80 || c == '-' || c == '.';
+    return is_letter(c) || decimal_digit(c) || static_cast<unsigned char>(c) >= 0x80 || c == '-' || c == '.';
   };
   return std::ranges::all_of(word.substr(0, at), in_name) && std::ranges::all_of(host, in_host) &&
-         std::ranges::all_of(host.substr(point + 1), [](char c) { return !is_digit(c); }) &&
+         std::ranges::all_of(host.substr(point + 1), [](char c) { return !decimal_digit(c); }) &&
          host.find("..") == host.npos;
 }
 
 bool is_phone(std::string_view word) {
   std::size_t digits = 0;
   for (const char c : word) {
-    if (is_digit(c))
+    if (decimal_digit(c))
       ++digits;
     else if (std::string_view(" +-/().").find(c) == std::string_view::npos)
       return false;
@@ -169,14 +169,15 @@ bool is_iban(std::string_view word) {
        {"HU", 28}, {"IE", 22}, {"IS", 26}, {"IT", 27}, {"LI", 21}, {"LT", 20}, {"LU", 20}, {"LV", 21}, {"MC", 27},
        {"MT", 31}, {"NL", 18}, {"NO", 15}, {"PL", 28}, {"PT", 25}, {"RO", 24}, {"SE", 24}, {"SI", 19}, {"SK", 24}}};
   const std::string id = compacted(word, 34);
-  if (id.size() < 15 || !is_upper(id[0]) || !is_upper(id[1]) || !is_digit(id[2]) || !is_digit(id[3])) return false;
+  if (id.size() < 15 || !is_upper(id[0]) || !is_upper(id[1]) || !decimal_digit(id[2]) || !decimal_digit(id[3]))
+    return false;
   const auto country =
       std::ranges::find(kLengths, std::string_view(id).substr(0, 2), [](const auto& each) { return each.first; });
   if (country == kLengths.end() || country->second != id.size()) return false;
   unsigned rest = 0;
   for (const char c : id.substr(4) + id.substr(0, 4))
-    rest = is_digit(c) ? (rest * 10 + static_cast<unsigned>(c - '0')) % 97
-                       : (rest * 100 + static_cast<unsigned>(c - 'A') + 10) % 97;
+    rest = decimal_digit(c) ? (rest * 10 + static_cast<unsigned>(c - '0')) % 97
+                            : (rest * 100 + static_cast<unsigned>(c - 'A') + 10) % 97;
   return rest == 1;
 }
 
@@ -203,7 +204,7 @@ const char* personal_kind(std::string_view value) {
   value = value.substr(0, kLongestSearched);
   std::size_t digits = 0;
   bool at = false;
-  for (const char c : value) digits += is_digit(c) ? 1 : 0, at |= c == '@';
+  for (const char c : value) digits += decimal_digit(c) ? 1 : 0, at |= c == '@';
   if (!at && digits < 6) return nullptr;
   if (value.size() <= 64) {
     if (const char* const kind = kind_of_word(value)) return kind;
@@ -225,7 +226,7 @@ const char* personal_column(std::string_view name) {
   std::string words = " ";
   for (std::size_t i = 0; i < name.size(); ++i) {  // firstName, first_name, FIRST-NAME → " first name "
     if (i > 0 && is_upper(name[i]) && !is_upper(name[i - 1])) words += ' ';
-    words += is_letter(name[i]) || is_digit(name[i]) ? name[i] : ' ';
+    words += is_letter(name[i]) || decimal_digit(name[i]) ? name[i] : ' ';
   }
   words = lower(words) + " ";
   constexpr std::array<std::pair<std::string_view, const char*>, 34> kNames = {{{" email ", "email"},

@@ -50,6 +50,8 @@ ColumnRules column_rules(TomlReader table, const std::string& name) {
   }
   if (table.has("min")) rules.low = table.number("min", -kHuge, kHuge);
   if (table.has("max")) rules.high = table.number("max", -kHuge, kHuge);
+  if (rules.low && rules.high && *rules.low > *rules.high)
+    table.fail_at(table.has("min") ? "min" : "max", "the smallest value is above the largest one");
   if (table.has("allowed")) {
     rules.allowed = table.strings("allowed");
     if (rules.allowed.empty()) table.fail_at("allowed", "expected at least one value");

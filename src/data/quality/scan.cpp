@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "data/division.h"
 #include "data/kinds/images.h"
 #include "data/kinds/photo_files.h"
 #include "data/kinds/photos.h"
@@ -35,8 +36,31 @@ std::uint64_t hash_of_row(const std::vector<ObservedField>& fields, const std::v
   return mixed(sum) | 1;
 }
 
+// Which items of its files a split has: all unless it is a part of a division.
+class InPart {
+ public:
+  InPart() = default;
+  InPart(const std::vector<Part>& parts, Part part) : items_(items_of(parts, part)), all_(false) {}
+  // Asked once for each item, in order.
+  bool next() {
+    const std::int64_t item = item_++;
+    if (all_) return true;
+    const bool in = at_ < items_.size() && items_[at_] == item;
+    at_ += in ? 1 : 0;
+    return in;
+  }
+
+ private:
+  IndexSet items_;
+  bool all_ = true;
+  std::int64_t item_ = 0, at_ = 0;
+};
+
 void scan_table(const StoredSplit& split, const See& see, ScanFacts& facts, Progress& progress) {
   const RowFile file = scanned_table(split);
+  InPart in_part = split.part
+                       ? InPart(divide_rows(file, split.part->rule, split.store->interruption()), split.part->part)
+                       : InPart();
   in_table(file, [&] {
     const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
     CellReader cells(file.kind);
@@ -45,6 +69,7 @@ void scan_table(const StoredSplit& split, const See& see, ScanFacts& facts, Prog
     std::vector<std::string> texts;  // a cell's text lives until the next cell is read
     Row row;
     while (reader->next(row)) {
+      if (!in_part.next()) continue;
       for (std::size_t i = names.size(); i < reader->columns().size(); ++i)
         names.push_back(hash_of(reader->columns()[i]));
       fields.clear();
@@ -82,7 +107,8 @@ Images scanned_images(const StoredSplit& split, Progress& progress) {
 void scan_images(const StoredSplit& split, const See& see, ScanFacts& facts, Progress& progress) {
   const Images images = scanned_images(split, progress);
   facts.columns = {"class", "brightness", "contrast"};
-  facts.items = static_cast<std::uint64_t>(images.count);
+  const bool divided = split.part && !holds_photos(split);  // photos are chosen when they are listed
+  InPart in_part = divided ? InPart(divide_numbered(images.labels, split.part->rule), split.part->part) : InPart();
   facts.height = images.height, facts.width = images.width, facts.channels = images.channels;
   const auto size = static_cast<std::size_t>(images.height * images.width * images.channels);
   const auto channels = static_cast<std::size_t>(images.channels);
@@ -91,6 +117,8 @@ void scan_images(const StoredSplit& split, const See& see, ScanFacts& facts, Pro
   std::vector<ObservedField> fields;
   Bytes scratch;
   for (std::int64_t i = 0; i < images.count; ++i) {
+    if (!in_part.next()) continue;
+    ++facts.items;
     const std::uint8_t* pixels = images.at(i, scratch);
     double sum = 0, squares = 0;
     for (std::size_t at = 0; at < size; ++at) {

@@ -10,11 +10,9 @@
 #include <utility>
 #include <vector>
 
-namespace mlx::data {
+#include "data/content_hash.h"
 
-// 64 bits that differ for different bytes, for counting; not against someone who looks for collisions.
-std::uint64_t hash_of(std::string_view bytes);
-std::uint64_t mixed(std::uint64_t bits);  // the finalizer of SplitMix64
+namespace mlx::data {
 
 // Mean and variance by Welford's method (Knuth, TAOCP 2, 4.2.2).
 struct Moments {

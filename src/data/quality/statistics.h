@@ -105,6 +105,9 @@ struct Statistics {
   std::vector<Leak> leaks;  // only those with at least one item
 };
 
+// The form of kept statistics. Its number grows when the form changes, or when the same data gives other numbers:
+// statistics of another number are measured again.
+constexpr const char* kStatisticsFormat = "mlx.statistics/1";
 Json to_json(const Statistics& statistics);
 Statistics statistics_from_json(const Json& json, const std::string& what);  // kCorrupt naming `what`
 

@@ -2,6 +2,8 @@
 #include "train/config/config.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "base/error.h"
@@ -29,10 +31,24 @@ void read_hold_out(TomlReader& table, TrainConfig& config) {
     table.fail_at("hold_out", "either a split for validation (valid) or a count held out of the train split, not both");
 }
 
+// "1%".
+double read_leaks(TomlReader& table) {
+  const std::string text = table.string("leaks", "1%");
+  double percent = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
+  const bool good =
+      error == std::errc() && std::string_view(end, static_cast<std::size_t>(text.data() + text.size() - end)) == "%";
+  if (!good || !(percent >= 0 && percent <= 100))
+    table.fail_at("leaks", "expected a share such as \"1%\"; \"100%\" allows all");
+  return percent / 100;
+}
+
 void read_data(TomlReader table, TrainConfig& config) {
   config.dataset = table.string("dataset");
   config.train_split = table.string("train", "train");
   config.valid_split = table.string("valid", "");
+  if (table.has("split")) config.reading.division = data::Division{data::read_split_rule(table.table("split"))};
+  config.leaks = read_leaks(table);
   read_hold_out(table, config);
   for (const data::Kind* kind : data::kinds())
     if (kind->read_keys) kind->read_keys(table, config.reading);
@@ -154,6 +170,7 @@ std::string resolved(const TrainConfig& config, const nn::Built& built) {
   Json data = {{"hold_out", held.share > 0 ? Json(held.share) : Json(held.count)},
                {"train", config.train_split},
                {"valid", config.valid_split}};
+  if (config.reading.division) data["split"] = to_json(config.reading.division->rule);
   for (const data::Kind* kind : data::kinds())
     if (kind->write_keys) kind->write_keys(config.reading, data);
   Json train = {{"batch", config.batch},

@@ -21,7 +21,8 @@ struct TrainConfig {
   std::string train_split = "train";
   std::string valid_split;  // "" for none
   data::HoldOut hold_out;   // of the train split, for validation
-  data::Reading reading;    // the keys of each kind of data
+  double leaks = 0.01;      // the largest share of a split's examples that may be in the train split too
+  data::Reading reading;    // the keys of each kind of data, and how splits are divided
   // [model]
   std::string name;                       // the artifact: "clf"
   std::string init;                       // the model that training starts from; "" for none

@@ -16,8 +16,8 @@ namespace mlx::train {
 Evaluation evaluate_on(const store::Store& store, const Digest& dataset, const std::string& split,
                        const nn::Model& model, kernels::Backend backend, Pool& pool, Progress& progress,
                        const data::MemoryBudget& budget) {
-  infer::check_kind(model, data::kind_of(store, dataset, split));
   data::Reading reading = infer::reading_of(model);
+  infer::check_kind(model, data::kind_of(store, dataset, split, reading));
   reading.budget = budget;
   const data::DatasetPtr loaded = data::load(store, dataset, split, reading, progress);
   Evaluation evaluation = evaluate(model, *loaded, backend, pool, progress);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "train/loop/leaks.h"
 
 namespace mlx::train {
 namespace {
@@ -59,6 +60,7 @@ TrainingData make_training_data(const TrainConfig& config, data::DatasetPtr trai
 
 TrainingData load_training_data(const store::Store& store, const Digest& dataset, const TrainConfig& config,
                                 Progress& progress) {
+  check_listed_leaks(store, dataset, config);
   data::DatasetPtr train = data::load(store, dataset, config.train_split, config.reading, progress);
   if (config.valid_split.empty()) return make_training_data(config, std::move(train), nullptr);
   TrainingData out;
@@ -69,6 +71,7 @@ TrainingData load_training_data(const store::Store& store, const Digest& dataset
   out.valid = data::load(store, dataset, config.valid_split, reading, progress);
   out.train = std::move(train);
   check_valid(config, *out.train, *out.valid);
+  check_leaks(config, *out.train, *out.valid);
   return out;
 }
 
