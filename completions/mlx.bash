@@ -282,7 +282,7 @@ _mlx_command() {
       esac
       ;;
     'describe')
-      options='--against --target --again --json -C -q --quiet -v --verbose --color -h --help'
+      options='--against --target --html --again --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
         1) kind=reference ;;
@@ -290,6 +290,7 @@ _mlx_command() {
       case $2 in
         --against) kind=reference ;;
         --target) kind=nothing ;;
+        --html) kind=file ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac

@@ -3,10 +3,12 @@
 #include "report/dataset_page.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/bytes.h"
 #include "base/text.h"
+#include "data/quality/personal.h"
 #include "report/html.h"
 
 namespace mlx::report {
@@ -35,7 +37,13 @@ std::string values_of(const std::vector<data::ValueCount>& values, std::uint64_t
   return out;
 }
 
+// A page is passed on: it shows no value of a column that may hold personal data.
+bool may_be_personal(const data::ColumnStatistics& column) {
+  return !column.personal.empty() || data::personal_column(column.name) != nullptr;
+}
+
 std::string distribution(const data::ColumnStatistics& column) {
+  if (may_be_personal(column)) return "<span class=\"soft\">may hold personal data: not shown</span>";
   if (column.is_number()) return histogram_svg(column.histogram, "histogram of " + column.name);
   if (column.type == "date") return escape(column.earliest + " to " + column.latest);
   if (!column.top.empty() && column.top[0].count > 1)
@@ -44,7 +52,7 @@ std::string distribution(const data::ColumnStatistics& column) {
 }
 
 std::string numbers_text(const data::ColumnStatistics& column) {
-  if (!column.is_number()) return "";
+  if (!column.is_number() || may_be_personal(column)) return "";
   return fmt::format("{} … {}<br><span class=\"soft\">mean {} ± {}</span>", brief_number(column.low),
                      brief_number(column.high), brief_number(column.mean), brief_number(column.std));
 }
@@ -77,6 +85,8 @@ std::string target_part(const data::SplitStatistics& split) {
   std::string out = fmt::format("<h3>Against the target {}</h3>\n", escape(split.target)) + to_html(table);
   std::string groups;
   for (const data::Association& each : split.with_target) {
+    const data::ColumnStatistics* const column = split.column(each.a);
+    if (!column || may_be_personal(*column)) continue;
     Table of_column;
     of_column.caption = escape(each.a);
     of_column.columns = {{"Value"}, {"Items", true}, {"In it"}};
@@ -117,7 +127,7 @@ std::string outliers_part(const data::SplitStatistics& split) {
   table.caption = "Values whose robust z-score, by median and median absolute deviation, is above 5.";
   table.columns = {{"Column"}, {"Values", true}, {"The farthest"}};
   for (const data::ColumnStatistics& column : split.columns) {
-    if (column.outlier_examples.empty()) continue;
+    if (column.outlier_examples.empty() || may_be_personal(column)) continue;
     std::string list;
     for (std::size_t i = 0; i < std::min(kShownOutliers, column.outlier_examples.size()); ++i) {
       const data::Outlier& each = column.outlier_examples[i];
@@ -216,10 +226,23 @@ std::string tile(const std::string& label, const std::string& value, const std::
       escape(label), value, escape(note));
 }
 
-std::string split_tiles(const data::Statistics& statistics) {
+// Training first, as people read.
+std::vector<std::string> in_reading_order(const data::Statistics& statistics) {
+  constexpr std::array<std::string_view, 3> kFirst = {"train", "valid", "test"};
+  std::vector<std::string> names;
+  names.reserve(statistics.splits.size());
+  for (const auto& [name, split] : statistics.splits) names.push_back(name);
+  std::ranges::stable_sort(names, {},
+                           [&](const std::string& name) { return std::ranges::find(kFirst, name) - kFirst.begin(); });
+  return names;
+}
+
+std::string split_tiles(const data::Statistics& statistics, const std::vector<std::string>& names) {
   std::string out = "<div class=\"tiles\">\n";
-  for (const auto& [name, split] : statistics.splits)
+  for (const std::string& name : names) {
+    const data::SplitStatistics& split = statistics.splits.at(name);
     out += tile(name, count(static_cast<double>(split.items)), fmt::format("{}, {}", split.unit, bytes(split.bytes)));
+  }
   return out + "</div>\n";
 }
 
@@ -228,9 +251,10 @@ std::string split_tiles(const data::Statistics& statistics) {
 std::string dataset_page(const DatasetFacts& facts) {
   std::string out = page_head(facts.name + " · mlx describe");
   out += fmt::format("<h1>{}</h1>\n<p class=\"soft\"><code>{}</code></p>\n", escape(facts.name), escape(facts.digest));
-  out += split_tiles(facts.statistics);
+  const std::vector<std::string> names = in_reading_order(facts.statistics);
+  out += split_tiles(facts.statistics, names);
   out += drift_section(facts) + leaks_section(facts.statistics);
-  for (const auto& [name, split] : facts.statistics.splits) out += split_section(name, split, facts);
+  for (const std::string& name : names) out += split_section(name, facts.statistics.splits.at(name), facts);
   return out + page_end();
 }
 

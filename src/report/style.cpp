@@ -64,6 +64,7 @@ thead th{color:var(--soft);font-weight:600;font-size:13px}
 tbody th{font-weight:500}
 tbody tr:last-child th,tbody tr:last-child td{border-bottom:0}
 th.n,td.n{text-align:right;padding-right:0;padding-left:12px;white-space:nowrap}
+td.n+td:not(.n),th.n+th:not(.n){padding-left:24px}
 .bar{display:inline-block;width:72px;height:6px;border-radius:3px;background:var(--line);margin-left:10px;vertical-align:middle;overflow:hidden}
 .bar i{display:block;height:100%;background:var(--accent)}
 .bars{width:180px;height:40px}
