@@ -14,10 +14,12 @@
 #include "base/path.h"
 #include "cmd/cli/standard_input.h"
 #include "cmd/predictions.h"
+#include "data/division.h"
 #include "data/images/image_files.h"
 #include "data/kinds/images.h"
 #include "data/kinds/photos.h"
 #include "infer/answers.h"
+#include "infer/examples.h"
 #include "registry/repository.h"
 #include "registry/versions/references.h"
 
@@ -71,7 +73,23 @@ std::optional<Source> read_folder(const std::string& word, Context& context) {
   return source_of_photos(paths, std::move(names));
 }
 
-Source read_source(const std::string& word, const PredictOptions& options, Context& context) {
+// The pixels of the images that are in the split, if it is a part of a division.
+Bytes pixels_in_part(data::Images& images, const data::StoredSplit& split) {
+  if (!split.part) return std::move(images.pixels);
+  const data::IndexSet items = data::items_of(data::divide_numbered(images.labels, split.part->rule), split.part->part);
+  const auto size = static_cast<std::size_t>(images.height * images.width * images.channels);
+  Bytes out, scratch;
+  out.reserve(static_cast<std::size_t>(items.size()) * size);
+  for (std::int64_t i = 0; i < items.size(); ++i) {
+    const std::uint8_t* const pixels = images.at(items[i], scratch);
+    out.insert(out.end(), pixels, pixels + size);
+  }
+  images.count = items.size();
+  return out;
+}
+
+Source read_source(const std::string& word, const PredictOptions& options, const PredictInputs& inputs,
+                   Context& context) {
   if (std::optional<Source> folder = read_folder(word, context)) return std::move(*folder);
   const PredictSource source = find_source(word, context);
   if (source.is_file()) {
@@ -80,16 +98,20 @@ Source read_source(const std::string& word, const PredictOptions& options, Conte
   }
   const registry::Version& version = source.dataset;
   const store::Store& store = context.repository().store();
-  if (const auto files = data::photos_in(store, version.digest, options.split)) {
+  const std::optional<data::Division> division = infer::reading_of(inputs.model.about()).division;
+  const data::Division* const divided = division ? &*division : nullptr;
+  if (const auto files = data::photos_in(store, version.digest, options.split, divided)) {
     Source out;
     for (const store::Entry& file : *files) out.photos.push_back(fmt::format("{}:{}", version.name(), file.path));
     store.want(*files);
     out.read = [&store, files = *files](std::size_t i) { return store.read_blob(files[i].content); };
     return out;
   }
-  data::Images images = data::load_images(store, version.digest, options.split, context.progress());
+  const data::StoredSplit split = data::stored_split(store, version.digest, options.split, divided);
+  data::Images images = data::load_images(split, context.progress());
+  Bytes pixels = pixels_in_part(images, split);
   return {fmt::format("{}:{}", version.name(), options.split),
-          {images.count, images.height, images.width, images.channels, std::move(images.pixels)}};
+          {images.count, images.height, images.width, images.channels, std::move(pixels)}};
 }
 
 // `-` stands for the names on standard input, one a line.
@@ -184,7 +206,7 @@ int predict_images(const PredictOptions& options, const PredictInputs& inputs, C
   std::vector<Source> sources;
   sources.reserve(options.inputs.size());
   for (const std::string& word : expanded(options.inputs, context)) {
-    sources.push_back(read_source(word, options, context));
+    sources.push_back(read_source(word, options, inputs, context));
     check_size(sources.back(), inputs);
   }
   for (const Source& source : sources) asking.ask(source);

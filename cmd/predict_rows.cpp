@@ -9,6 +9,7 @@
 #include "data/kinds/rows_dataset.h"
 #include "data/readers/table_format.h"
 #include "infer/answers.h"
+#include "infer/examples.h"
 #include "registry/repository.h"
 
 namespace mlx::cmd {
@@ -44,16 +45,13 @@ Table read_standard_rows(const data::RowSchema& schema, Context& context) {
   return table;
 }
 
-Table read_table(const std::string& word, const PredictOptions& options, const data::RowSchema& schema,
-                 Context& context) {
+Table read_table(const std::string& word, const PredictOptions& options, const infer::Model& model, Context& context) {
+  const data::RowSchema& schema = *model.about().preprocessing.rows;
   if (word == "-") return read_standard_rows(schema, context);
   const PredictSource source = find_source(word, context);
   if (source.is_file()) return read_file_rows(word, source.path, schema, context);
   const registry::Version& version = source.dataset;
-  data::Preprocessing fitted;
-  fitted.rows = schema;
-  data::Reading reading;
-  reading.fitted = std::make_shared<data::Preprocessing>(std::move(fitted));
+  const data::Reading reading = infer::reading_of(model.about());
   return {fmt::format("{}:{}", version.name(), options.split),
           data::load_rows(context.repository().store(), version.digest, options.split, reading, context.progress())};
 }
@@ -95,7 +93,7 @@ int predict_rows(const PredictOptions& options, const PredictInputs& inputs, Con
   const auto outputs = inputs.model.signature().width();
   std::vector<Table> tables;
   tables.reserve(options.inputs.size());
-  for (const std::string& word : options.inputs) tables.push_back(read_table(word, options, schema, context));
+  for (const std::string& word : options.inputs) tables.push_back(read_table(word, options, inputs.model, context));
   infer::Session session(inputs.model, {.max_batch = kBatch});
   for (const Table& table : tables) {
     const infer::Answers said = infer::answer_rows(session, table.rows, context.progress());

@@ -205,7 +205,11 @@ std::string drift_section(const DatasetFacts& facts) {
         for (std::size_t i = 0; i < std::min(kShownValues, list.size()); ++i)
           values += fmt::format("{}{} {}", values.empty() ? "" : ", ", what, escape(list[i]));
       };
-      add("new", each.new_values), add("lost", each.lost_values);
+      const auto split_now = facts.statistics.splits.find(split.split);
+      const data::ColumnStatistics* const now =
+          split_now == facts.statistics.splits.end() ? nullptr : split_now->second.column(each.column);
+      const bool personal = data::personal_column(each.column) != nullptr || (now && may_be_personal(*now));
+      if (!personal) add("new", each.new_values), add("lost", each.lost_values);
       if (each.type_before != each.type_after)
         values = fmt::format("type {} → {}", escape(each.type_before), escape(each.type_after));
       const bool numbers = each.mean_before != 0 || each.mean_after != 0;

@@ -72,6 +72,7 @@ td.n+td:not(.n),th.n+th:not(.n){padding-left:24px}
 .value-row{display:flex;justify-content:space-between;gap:14px;min-width:220px}
 .value-row span:first-child{overflow-wrap:anywhere}
 .value-row .soft{white-space:nowrap}
+.scroll+.pair,.scroll+.scroll{margin-top:18px}
 .thumbs{display:flex;flex-wrap:wrap;gap:10px}
 .thumb img{display:block;width:72px;height:72px;border-radius:6px;border:1px solid var(--line);image-rendering:auto}
 .thumb figcaption{color:var(--soft);font-size:12px;max-width:72px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}

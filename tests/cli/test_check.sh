@@ -63,7 +63,10 @@ expect 0 mlx check data/one
 has "$out" "200 items in 3 splits"
 train() { printf '[data]\ndataset = "data/one"\ntarget = "y"\nfeatures = ["x"]\nvalid = "valid"\n[model]\nname = "m"\nfamily = "mlp"\nhidden = [4]\n[train]\nepochs = 1\n' >m.toml && mlx train -c m.toml "$@"; }
 expect 0 train
-expect 0 mlx eval m --data data/one --split test
+expect 0 mlx eval m --data data/one --split test --json
+tested=$(json "d['count']")
+expect 0 mlx predict m data/one --split test --json
+same "$(json "len(d['predictions'])")" "$tested"
 error 3 "the dataset has no split 'more'" mlx eval m --data data/one --split more
 has "$err" "it has: test, train, valid"
 # Rows that differ only in a column that is not read are equal, and a leak.

@@ -108,6 +108,9 @@ for split in train valid test; do
   expect 0 mlx eval s --data data/all --split $split --json
   photos=$((photos + $(json "d['count']")))
 done
+tested=$(json "d['count']")
+expect 0 mlx predict s data/all --split test --json
+same "$(json "len(d['predictions'])")" "$tested"
 same "$photos" "$(find data/all -name '*.png' | wc -l)"
 expect 0 mlx train -c s.toml --json
 same "$(json "d['unchanged']")" True

@@ -250,8 +250,8 @@ Images load_photos(const StoredSplit& split, const Reading& reading, Progress& p
 }
 
 std::optional<std::vector<store::Entry>> photos_in(const store::Store& store, const Digest& manifest,
-                                                   const std::string& split) {
-  const StoredSplit stored = stored_split(store, manifest, split, images_kind);
+                                                   const std::string& split, const Division* division) {
+  const StoredSplit stored = stored_split(store, manifest, split, images_kind, division);
   if (!holds_photos(stored)) return std::nullopt;
   return photos_of(stored);
 }

@@ -18,6 +18,6 @@ Images load_photos(const StoredSplit& split, const Reading& reading, Progress& p
 // For `mlx predict`, which needs no labels: the photos of a split, nullopt if it has none. kUsage if it holds something
 // else than images.
 std::optional<std::vector<store::Entry>> photos_in(const store::Store& store, const Digest& manifest,
-                                                   const std::string& split);
+                                                   const std::string& split, const Division* division = nullptr);
 
 }  // namespace mlx::data

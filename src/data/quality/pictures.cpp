@@ -81,10 +81,18 @@ Pictures pictures_of(const StoredSplit& split, const SplitStatistics& statistics
     const auto label = static_cast<std::size_t>(gallery.labels.at(static_cast<std::size_t>(number)));
     return {number, gallery.classes.at(label), gallery.png(number)};
   };
-  for (const std::uint64_t number : sampled(gallery)) out.samples.push_back(picture(number));
+  // A bad photo is what `mlx check` tells; the page does without it.
+  const auto unless_bad = [](const auto& add) {
+    try {
+      add();
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kUsage) throw;
+    }
+  };
+  for (const std::uint64_t number : sampled(gallery)) unless_bad([&] { out.samples.push_back(picture(number)); });
   const auto& pairs = statistics.alike.examples;
   for (std::size_t i = 0; i < std::min(kPairs, pairs.size()); ++i)
-    out.alike.emplace_back(picture(pairs[i].first), picture(pairs[i].second));
+    unless_bad([&] { out.alike.emplace_back(picture(pairs[i].first), picture(pairs[i].second)); });
   return out;
 }
 
