@@ -36,7 +36,7 @@ class Wanted {
   }
   void see(std::uint64_t hash) {
     if (!filter_[hash >> (64 - kFilterBits)]) return;  // most examples, without a search
-    const auto [begin, end] = std::ranges::equal_range(hashes_, hash);
+    const auto [begin, end] = std::equal_range(hashes_.begin(), hashes_.end(), hash);
     for (auto each = begin; each != end; ++each) found_[static_cast<std::size_t>(each - hashes_.begin())] = true;
   }
   double share() const {
