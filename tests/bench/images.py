@@ -17,7 +17,8 @@ import time
 import numpy as np
 from PIL import Image
 
-CHANGES = ("crop", "middle")  # random resized crop and flip; scaled to cover the size, the middle, flip
+# Random resized crop and flip; the same with RandAugment and colour jitter; scaled to cover the size, the middle, flip.
+CHANGES = ("crop", "colours", "middle")
 
 
 def write_photos(folder, count):
@@ -41,9 +42,10 @@ def torchvision_seconds(folder, change):
     import torchvision
     from torchvision import transforms as t
     torch.set_num_threads(1)
-    crop = t.RandomResizedCrop(224) if change == "crop" else t.Compose([t.Resize(224), t.CenterCrop(224)])
+    crop = [t.Resize(224), t.CenterCrop(224)] if change == "middle" else [t.RandomResizedCrop(224)]
+    colours = [t.RandAugment(2, 9), t.ColorJitter(0.4, 0.4, 0.4, 0.1)] if change == "colours" else []
     normalize = t.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
-    images = torchvision.datasets.ImageFolder(folder, t.Compose([crop, t.RandomHorizontalFlip(), t.ToTensor(), normalize]))
+    images = torchvision.datasets.ImageFolder(folder, t.Compose([*crop, t.RandomHorizontalFlip(), *colours, t.ToTensor(), normalize]))
     loader = torch.utils.data.DataLoader(images, batch_size=64, shuffle=True, num_workers=2, persistent_workers=True)
     best = {"seconds": float("inf"), "processor": float("inf")}
     for _ in range(3):

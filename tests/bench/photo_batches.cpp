@@ -1,7 +1,7 @@
 // Reads a folder of JPEGs from a store as training does: read, decoded, augmented and normalised in batches, on two
 // threads, none kept in memory. Prints photos, seconds and seconds of processor time of the best epoch, which images.py
 // compares with other loaders:
-// `bench_images FOLDER crop|middle [EPOCHS]`.
+// `bench_images FOLDER crop|middle|colours [EPOCHS]`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ Taken time_epoch(BatchSource& source, std::uint64_t epoch) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  const bool crops = std::string_view(argv[2]) == "crop";
+  const std::string_view change = argv[2];
   const int epochs = argc > 3 ? std::atoi(argv[3]) : 3;
   const TempFolder folder;
   const std::unique_ptr<store::Disk> disk = store::real_disk();
@@ -67,7 +67,12 @@ int main(int argc, char** argv) {
   NoProgress silent;
   const DatasetPtr dataset = load(store, id, "train", reading, silent);
   BatchOptions options{.batch = 64, .seed = 1, .shuffle = true, .augment = {.flip = true}};
-  if (crops) options.augment.crop = 0.08;
+  Augment& augment = options.augment;
+  if (change != "middle") augment.crop = 0.08;
+  if (change == "colours") {
+    augment.rand_operations = 2, augment.rand_magnitude = 9;
+    augment.brightness = augment.contrast = augment.saturation = 0.4, augment.hue = 0.1;
+  }
   const std::unique_ptr<BatchSource> source = dataset->batches(dataset->measure(nullptr), options, pool);
   Taken best;
   for (int i = 0; i < epochs; ++i) {
