@@ -70,11 +70,16 @@ Hsv to_hsv(const std::uint8_t* pixel) {
   const int most = std::max({red, green, blue}), least = std::min({red, green, blue});
   if (most == least) return {0, 0, static_cast<std::uint8_t>(most)};
   const auto range = static_cast<float>(most - least);
-  const float r = static_cast<float>(most - red) / range, g = static_cast<float>(most - green) / range,
-              b = static_cast<float>(most - blue) / range;
-  const float sixths = red == most     ? b - g
-                       : green == most ? static_cast<float>(2.0 + double{r} - double{b})
-                                       : static_cast<float>(4.0 + double{g} - double{r});
+  // The sector by the largest channel, and the distances of the two others.
+  const int x = red == most     ? most - blue
+                : green == most ? most - red
+                                : most - green,
+            y = red == most     ? most - green
+                : green == most ? most - blue
+                                : most - red;
+  const double sector = red == most ? 0.0 : green == most ? 2.0 : 4.0;
+  const auto sixths =
+      static_cast<float>(sector + double{static_cast<float>(x) / range} - double{static_cast<float>(y) / range});
   const double turns = sixths / 6.0 + 1.0;
   const auto hue = static_cast<float>(turns >= 1 ? turns - 1 : turns);
   const float saturation = range / static_cast<float>(most);
@@ -83,23 +88,33 @@ Hsv to_hsv(const std::uint8_t* pixel) {
           static_cast<std::uint8_t>(most)};
 }
 
-void from_hsv(const Hsv& hsv, std::uint8_t* pixel) {
-  const std::uint8_t v = hsv.value;
-  if (hsv.saturation == 0) {
-    std::fill_n(pixel, 3, v);
-    return;
+// What a byte of hue means: one of six sectors of the circle, and the place in it.
+struct HuePlace {
+  std::uint8_t sector;
+  float rest;
+};
+constexpr std::array<HuePlace, 256> hue_places() {
+  std::array<HuePlace, 256> places{};
+  for (int hue = 0; hue < 256; ++hue) {
+    const double sixths = hue * 6.0 / 255.0;
+    const int sector = static_cast<int>(sixths);
+    places[static_cast<std::size_t>(hue)] = {static_cast<std::uint8_t>(sector % 6),
+                                             static_cast<float>(sixths - sector)};
   }
-  const double sixths = static_cast<float>(hsv.hue) * 6.0 / 255.0;
-  const int sector = static_cast<int>(sixths);
-  const auto rest = static_cast<float>(sixths - sector);
+  return places;
+}
+constexpr std::array<HuePlace, 256> kHuePlaces = hue_places();
+
+void from_hsv(const Hsv& hsv, std::uint8_t* pixel) {
+  // Which of {v, p, q, t} red, green and blue are.
+  static constexpr std::uint8_t kOrder[6][3] = {{0, 3, 1}, {2, 0, 1}, {1, 0, 3}, {1, 2, 0}, {3, 1, 0}, {0, 1, 2}};
+  const std::uint8_t v = hsv.value;
+  const auto [sector, rest] = kHuePlaces[hsv.hue];
   const auto s = static_cast<float>(hsv.saturation / 255.0);
-  const auto share = [&](double of) {
-    return static_cast<std::uint8_t>(std::clamp(static_cast<int>(v * of + 0.5), 0, 255));
-  };
-  const std::uint8_t p = share(1.0 - double{s}), q = share(1.0 - double{s * rest}),
-                     t = share(1.0 - double{s} * (1.0 - double{rest}));
-  const std::uint8_t sectors[6][3] = {{v, t, p}, {q, v, p}, {p, v, t}, {p, q, v}, {t, p, v}, {v, p, q}};
-  std::copy_n(sectors[sector % 6], 3, pixel);
+  const auto share = [v](double of) { return static_cast<std::uint8_t>(static_cast<int>(v * of + 0.5)); };
+  const std::uint8_t values[4] = {v, share(1.0 - double{s}), share(1.0 - double{s * rest}),
+                                  share(1.0 - double{s} * (1.0 - double{rest}))};
+  for (int c = 0; c < 3; ++c) pixel[c] = values[kOrder[sector][c]];
 }
 
 }  // namespace
