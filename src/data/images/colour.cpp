@@ -111,7 +111,10 @@ void from_hsv(const Hsv& hsv, std::uint8_t* pixel) {
   const std::uint8_t v = hsv.value;
   const auto [sector, rest] = kHuePlaces[hsv.hue];
   const auto s = static_cast<float>(hsv.saturation / 255.0);
-  const auto share = [v](double of) { return static_cast<std::uint8_t>(static_cast<int>(v * of + 0.5)); };
+  const auto share = [v](double of) {
+    constexpr double kHalfUp = 0.5;  // values are not negative; a call of lround() would take most of the time
+    return static_cast<std::uint8_t>(static_cast<int>(v * of + kHalfUp));
+  };
   const std::uint8_t values[4] = {v, share(1.0 - double{s}), share(1.0 - double{s * rest}),
                                   share(1.0 - double{s} * (1.0 - double{rest}))};
   for (int c = 0; c < 3; ++c) pixel[c] = values[kOrder[sector][c]];
