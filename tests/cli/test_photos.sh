@@ -33,7 +33,7 @@ config() { # NAME DATASET KEYS
 config p photos 'valid = "test"'
 error 2 "photos have different sizes: train/blue/" mlx train -c p.toml
 has "$err" "[data] size = [224, 224]"
-config p photos $'valid = "test"\nsize = 8\nresize = "crop"\naugment = { flip = true }'
+config p photos $'valid = "test"\nsize = 8\nresize = "crop"\naugment = { flip = true, crop = 0.5, brightness = 0.2 }'
 expect 0 mlx train -c p.toml --json
 before=$(tensors p@v1)
 expect 0 mlx train -c p.toml --json # the key of a run knows size and libraries

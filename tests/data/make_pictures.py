@@ -1,5 +1,6 @@
 """Writes the fixtures of test_pictures.cpp into tests/data/pictures/ and pictures.txt: small files of every format with the
-SHA-256 of what Pillow decodes, and of what its resize makes of made-up pixels. Needs Pillow and NumPy.
+SHA-256 of what Pillow decodes, and of what its resize and torchvision's changes make of made-up pixels. Needs Pillow, NumPy
+and torchvision.
 
 usage: make_pictures.py
 """
@@ -8,6 +9,8 @@ import os
 
 import numpy
 from PIL import Image, ImageOps
+from torchvision.transforms import functional
+from torchvision.transforms.autoaugment import InterpolationMode, RandAugment, _apply_op
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OUT = os.path.join(HERE, "pictures")
@@ -43,6 +46,7 @@ def save_all():
         "fax.tif": (p.convert("1"), {"compression": "group4"}),
         "rgb.bmp": (p, {}), "grey.bmp": (grey, {}), "palette.bmp": (few, {}), "bits.bmp": (p.convert("1"), {}),
         "rgb.ppm": (p, {}), "grey.pgm": (grey, {}),
+        "large.jpg": (Image.fromarray(smooth(67, 93)), {"quality": 80}),
     }
     for orientation in range(2, 9):
         exif = Image.Exif()
@@ -51,6 +55,28 @@ def save_all():
     for name, (picture, options) in files.items():
         picture.save(os.path.join(OUT, name), **options)
     return sorted(files)
+
+
+def changed(picture):
+    """Pairs of a change, with its strength, and the picture that it makes."""
+    for factor in (0.0, 0.3, 0.85, 1.0, 1.7):
+        yield f"brightness {factor}", functional.adjust_brightness(picture, factor)
+        yield f"contrast {factor}", functional.adjust_contrast(picture, factor)
+        yield f"saturation {factor}", functional.adjust_saturation(picture, factor)
+        yield f"sharpness {factor}", functional.adjust_sharpness(picture, factor)
+    for turn in (-0.5, -0.13, 0.0, 0.07, 0.5):
+        yield f"hue {turn}", functional.adjust_hue(picture, turn)
+    for degrees in (-170.5, -30.0, 7.25, 45.0, 180.0):
+        yield f"rotate {degrees}", functional.rotate(picture, degrees)
+    # RandAugment's operations under the names that mlx gives them.
+    space = RandAugment()._augmentation_space(31, (picture.height, picture.width))
+    names = ["identity", "shear_x", "shear_y", "translate_x", "translate_y", "rotate", "brightness", "saturation", "contrast", "sharpness",
+             "posterize", "solarize", "autocontrast", "equalize"]
+    for name, (theirs, (strengths, signed)) in zip(names, space.items()):
+        for magnitude in (0, 9, 30) if strengths.ndim else (0,):
+            for sign in (1, -1) if signed else (1,):
+                strength = sign * float(strengths[magnitude] if strengths.ndim else 0)
+                yield f"rand:{name} {sign * magnitude}", _apply_op(picture, theirs, strength, InterpolationMode.NEAREST, None)
 
 
 def main():
@@ -70,6 +96,11 @@ def main():
                 channels = len(picture.getbands())
                 sizes = " ".join(str(value) for value in (height, width, channels, *box, to_height, to_width))
                 table.write(f"resize {sizes} {digest(numpy.asarray(result))}\n")
+        for height, width in [(23, 31), (16, 3)]:
+            for mode in ("RGB", "L"):
+                picture = Image.fromarray(made_up(height, width) if mode == "RGB" else made_up(height, width)[:, :, 0].copy())
+                for change, result in changed(picture):
+                    table.write(f"change {height} {width} {len(picture.getbands())} {change} {digest(numpy.asarray(result))}\n")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-// Augmentation: random changes to one image, drawn from (seed, epoch, index of the example) and written straight into a
-// batch, and what mixes the images of a batch.
+// Augmentation: random changes to one image, drawn from (seed, epoch, index of the example), and what mixes the images
+// of a batch. Changes of bytes come first (pixel_changes.h); those here are written straight into a batch.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "data/images/image_size.h"
 #include "data/images/normalize.h"
 
 namespace mlx::data {
@@ -13,13 +14,15 @@ struct Augment {
   int shift = 0;      // random translation by up to so many pixels, filled with zero
   bool flip = false;  // mirrored left to right, half of the time
   int erase = 0;      // side of a random square set to the mean, 0 for none
-  double mixup = 0;   // images are mixed in pairs by shares drawn from Beta(mixup, mixup); 0: none
+  // Changes of bytes, in this order, before the others.
+  double crop = 0;          // smallest share of the area of a random resized crop, 0 for none
+  int rand_operations = 0;  // RandAugment: so many operations
+  int rand_magnitude = 0;   // of its 31 magnitudes, 0 to 30
+  double brightness = 0, contrast = 0, saturation = 0;  // factors are drawn from 1 - x to 1 + x, but at least 0
+  double hue = 0;                                       // turned by up to this share of the circle
+  double rotate = 0;                                    // by up to so many degrees, filled with black
+  double mixup = 0;  // images are mixed in pairs by shares drawn from Beta(mixup, mixup); 0: none
   bool operator==(const Augment&) const = default;
-};
-
-struct ImageSize {
-  std::int64_t height = 0, width = 0, channels = 0;
-  std::int64_t elements() const { return height * width * channels; }
 };
 
 // The changes to one image: it is mirrored first, then shifted, then a square of it is erased.

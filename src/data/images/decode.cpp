@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/module.h"
 #include "data/images/codecs/codec.h"
+#include "data/images/grey.h"
 #include "data/images/upright.h"
 #include "formats/netpbm.h"
 
@@ -132,6 +133,29 @@ void to_channels(Picture& picture, std::int64_t channels) {
   picture.channels = channels;
 }
 
+Picture decode_request(PictureRequest& request, const PictureFormat& format, const std::string& name,
+                       std::int64_t channels) {
+  CHECK(channels == 1 || channels == 3);
+  Picture picture;
+  request.user = &picture;
+  format.decoder()(&request);
+  if (request.problem != PictureProblem::kNone) fail_for(request, format, name);
+  to_channels(picture, channels);
+  return upright(std::move(picture), request.orientation);
+}
+
+// Where `part` lies in what was decoded. Decoders leave rows and columns out of upright pictures only.
+Box place_of(const Region& part, const PictureRequest& request) {
+  const double scale = request.eighths > 0 ? static_cast<double>(request.eighths) / 8 : 1;
+  const auto across = [&](std::int64_t column) {
+    return static_cast<double>(column) * scale - static_cast<double>(request.first_column);
+  };
+  const auto down = [&](std::int64_t row) {
+    return static_cast<double>(row) * scale - static_cast<double>(request.first_row);
+  };
+  return {across(part.left), down(part.top), across(part.left + part.width), down(part.top + part.height)};
+}
+
 }  // namespace
 
 PictureHeader read_picture_header(ByteView file, const std::string& name) {
@@ -146,15 +170,19 @@ PictureHeader read_picture_header(ByteView file, const std::string& name) {
 }
 
 Picture decode_picture(ByteView file, const std::string& name, const DecodeOptions& options) {
-  CHECK(options.channels == 1 || options.channels == 3);
   const PictureFormat& format = known_format(file, name);
-  Picture picture;
   PictureRequest request = request_for(file, options);
-  request.user = &picture;
-  format.decoder()(&request);
-  if (request.problem != PictureProblem::kNone) fail_for(request, format, name);
-  to_channels(picture, options.channels);
-  return upright(std::move(picture), request.orientation);
+  return decode_request(request, format, name, options.channels);
+}
+
+PicturePart decode_part(ByteView file, const std::string& name, const Region& part, const DecodeOptions& options) {
+  const PictureFormat& format = known_format(file, name);
+  PictureRequest request = request_for(file, options);
+  request.part_top = part.top, request.part_left = part.left;
+  request.part_height = part.height, request.part_width = part.width;
+  PicturePart out{decode_request(request, format, name, options.channels), {}};
+  out.box = place_of(part, request);
+  return out;
 }
 
 bool is_picture(ByteView begin) {

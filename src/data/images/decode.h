@@ -18,6 +18,18 @@ struct Picture {
   Bytes pixels;                                      // row by row, channels last
 };
 
+// A rectangle of pixels, inside of a picture and not empty.
+struct Region {
+  std::int64_t top = 0, left = 0, height = 0, width = 0;
+  bool operator==(const Region&) const = default;
+};
+
+// The same with fractions of pixels.
+struct Box {
+  double left = 0, top = 0, right = 0, bottom = 0;
+  bool operator==(const Box&) const = default;
+};
+
 struct PictureHeader {
   const char* format = "";             // as in picture_formats()
   std::int64_t height = 0, width = 0;  // upright
@@ -37,6 +49,14 @@ struct DecodeOptions {
 // has more pixels than allowed or a variant that is not read, kMissing if the module cannot be opened.
 PictureHeader read_picture_header(ByteView file, const std::string& name);
 Picture decode_picture(ByteView file, const std::string& name, const DecodeOptions& options = {});
+
+// A part of a picture, for which "enough" is the size that the part is scaled to. What else was decoded lies around it;
+// a JPEG is decoded only as far as the part needs, which saves time and changes no pixel of it.
+struct PicturePart {
+  Picture around;
+  Box box;  // where the part lies; with fractions if a JPEG was decoded at a smaller scale
+};
+PicturePart decode_part(ByteView file, const std::string& name, const Region& part, const DecodeOptions& options);
 
 bool is_picture(ByteView begin);  // of the first 12 bytes of a file, or more
 std::string picture_formats();    // "JPEG, PNG, WebP, TIFF, BMP, PGM and PPM"

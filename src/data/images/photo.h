@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "data/images/crop.h"
 #include "data/images/decode.h"
 
 namespace mlx::data {
@@ -27,6 +28,9 @@ struct PhotoForm {
 
 // Decodes `file` and writes form.bytes() bytes to `to`. Throws as decode_picture().
 void prepare_photo(ByteView file, const std::string& name, const PhotoForm& form, std::uint8_t* to);
+// The same with a random part of the photo, which is scaled to the shape. Only training calls it.
+void prepare_crop(ByteView file, const std::string& name, const PhotoForm& form, const RandomCrop& crop,
+                  std::uint8_t* to);
 
 // True for names of pictures, whether or not their format is read: a .gif in a class folder is an error, not left out.
 bool has_picture_name(std::string_view path);

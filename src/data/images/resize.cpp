@@ -87,31 +87,64 @@ const bool kHasAvx2 = __builtin_cpu_supports("avx2");
 
 #define MLX_AVX2 __attribute__((target("avx2")))
 
-// Three channels in three of four lanes. Reads one byte behind the last pixel of a filter.
-MLX_AVX2 void across_colour(const Filter& filter, const std::uint8_t* row, std::int64_t width, std::uint8_t* to) {
+// The weights of pairs of neighbouring pixels, cut into their upper and lower eleven bits, so that products of 16 bits
+// give the same sums.
+struct PairedFilter {
+  explicit PairedFilter(const Filter& filter);
+  const Filter& whole;
+  std::int64_t most_pairs;
+  std::vector<std::int32_t> low, high;  // [output][pair]: the first pixel's bits in the lower half
+};
+
+constexpr int kLowBits = 11;
+
+PairedFilter::PairedFilter(const Filter& filter) : whole(filter), most_pairs((filter.most_taps + 1) / 2) {
+  const std::size_t outputs = filter.first.size();
+  low.resize(outputs * static_cast<std::size_t>(most_pairs));
+  high.resize(low.size());
+  for (std::size_t i = 0; i < outputs; ++i) {
+    const std::int32_t* const weights = filter.weights_of(static_cast<std::int64_t>(i));
+    for (std::int64_t t = 0; t < filter.taps[i]; ++t) {
+      const auto at = i * static_cast<std::size_t>(most_pairs) + static_cast<std::size_t>(t / 2);
+      const int shift = t % 2 == 0 ? 0 : 16;
+      low[at] |= (weights[t] & ((1 << kLowBits) - 1)) << shift;
+      high[at] |= (weights[t] >> kLowBits) << shift;
+    }
+  }
+}
+
+// One step of two rows, which stand in the halves of a register, with three channels in three of four lanes. Reads
+// eight bytes from each pair of pixels on, and so up to five behind the last pixel.
+MLX_AVX2 void across_two_rows(const PairedFilter& filter, const std::uint8_t* rows, std::int64_t row,
+                              std::int64_t width, std::uint8_t* to, std::int64_t to_row) {
+  const __m256i lanes = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1,  //
+                                         0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1);
   for (std::int64_t x = 0; x < width; ++x, to += 3) {
     const auto i = static_cast<std::size_t>(x);
-    const std::uint8_t* from = row + 3 * filter.first[i];
-    const std::int32_t* const weights = filter.weights_of(x);
-    __m128i sum = _mm_set1_epi32(kHalf);
-    for (std::int64_t t = 0; t < filter.taps[i]; ++t, from += 3) {
-      std::int32_t four;
-      std::memcpy(&four, from, 4);
-      const __m128i pixel = _mm_cvtepu8_epi32(_mm_cvtsi32_si128(four));
-      sum = _mm_add_epi32(sum, _mm_mullo_epi32(pixel, _mm_set1_epi32(weights[t])));
+    const std::uint8_t* from = rows + 3 * filter.whole.first[i];
+    const std::int32_t *const low = filter.low.data() + x * filter.most_pairs, *const high = filter.high.data() +
+                                                                                             x * filter.most_pairs;
+    __m256i lows = _mm256_set1_epi32(kHalf), highs = _mm256_setzero_si256();
+    for (std::int64_t pair = 0; 2 * pair < filter.whole.taps[i]; ++pair, from += 6) {
+      const __m128i first = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)),
+                    second = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + row));
+      const __m256i pixels = _mm256_shuffle_epi8(_mm256_set_m128i(second, first), lanes);
+      lows = _mm256_add_epi32(lows, _mm256_madd_epi16(pixels, _mm256_set1_epi32(low[pair])));
+      highs = _mm256_add_epi32(highs, _mm256_madd_epi16(pixels, _mm256_set1_epi32(high[pair])));
     }
-    const __m128i bytes = _mm_srai_epi32(sum, kFraction);
-    const __m128i packed = _mm_packus_epi16(_mm_packs_epi32(bytes, bytes), bytes);
-    const int three = _mm_cvtsi128_si32(packed);
-    std::memcpy(to, &three, 3);
+    const __m256i sum = _mm256_srai_epi32(_mm256_add_epi32(lows, _mm256_slli_epi32(highs, kLowBits)), kFraction);
+    const __m256i packed = _mm256_packus_epi16(_mm256_packs_epi32(sum, sum), sum);
+    const int upper = _mm256_extract_epi32(packed, 0), lower = _mm256_extract_epi32(packed, 4);
+    std::memcpy(to, &upper, 3);
+    std::memcpy(to + to_row, &lower, 3);
   }
 }
 
 // As down_plain(), eight elements at a time; returns where it stopped.
 MLX_AVX2 std::int64_t down_eights(const std::int32_t* weights, std::int64_t taps, const std::uint8_t* rows,
-                                  std::int64_t row, std::uint8_t* to) {
+                                  std::int64_t row, std::int64_t count, std::uint8_t* to) {
   std::int64_t i = 0;
-  for (; i + 8 <= row; i += 8) {
+  for (; i + 8 <= count; i += 8) {
     __m256i sum = _mm256_set1_epi32(kHalf);
     for (std::int64_t t = 0; t < taps; ++t) {
       const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(rows + t * row + i));
@@ -124,14 +157,30 @@ MLX_AVX2 std::int64_t down_eights(const std::int32_t* weights, std::int64_t taps
   return i;
 }
 
-void down(const Filter& filter, const std::uint8_t* rows, std::int64_t row, std::int64_t first_row, std::int64_t height,
-          std::uint8_t* to) {
-  for (std::int64_t y = 0; y < height; ++y, to += row) {
+// `rows` begins with row `first_row` of the picture; its rows have `row` bytes, of which `count` are scaled.
+void down(const Filter& filter, const std::uint8_t* rows, std::int64_t row, std::int64_t count, std::int64_t first_row,
+          std::int64_t height, std::uint8_t* to) {
+  for (std::int64_t y = 0; y < height; ++y, to += count) {
     const auto i = static_cast<std::size_t>(y);
     const std::uint8_t* const from = rows + (filter.first[i] - first_row) * row;
-    const std::int64_t done = kHasAvx2 ? down_eights(filter.weights_of(y), filter.taps[i], from, row, to) : 0;
-    down_plain(filter.weights_of(y), filter.taps[i], from, row, done, row, to);
+    const std::int64_t done = kHasAvx2 ? down_eights(filter.weights_of(y), filter.taps[i], from, row, count, to) : 0;
+    down_plain(filter.weights_of(y), filter.taps[i], from, row, done, count, to);
   }
+}
+
+// All rows of `from`. `goes_on`: another row follows in memory.
+void across(const Filter& filter, const PixelView& from, bool goes_on, std::int64_t width, std::uint8_t* to) {
+  constexpr std::int64_t kReadBehind = 5;
+  const std::int64_t row = width * from.channels;
+  std::int64_t y = 0;
+  if (kHasAvx2 && from.channels == 3 && from.row >= kReadBehind) {
+    const PairedFilter paired(filter);
+    const std::int64_t end =
+        goes_on ? from.height : from.height - 1;  // what is read behind must be memory of the picture
+    for (; y + 2 <= end; y += 2)
+      across_two_rows(paired, from.pixels + y * from.row, from.row, width, to + y * row, row);
+  }
+  for (; y < from.height; ++y) across_plain(filter, from.pixels + y * from.row, from.channels, width, to + y * row);
 }
 
 }  // namespace
@@ -163,43 +212,47 @@ Box center_box(std::int64_t picture_height, std::int64_t picture_width, std::int
   return box;
 }
 
-void resize(const std::uint8_t* from, std::int64_t from_height, std::int64_t from_width, std::int64_t channels,
-            const Box& box, std::int64_t height, std::int64_t width, std::uint8_t* to) {
+PixelView view_of(const Picture& picture) {
+  return {picture.pixels.data(), picture.height, picture.width, picture.channels};
+}
+
+PixelView part_of(const PixelView& view, const Region& part) {
+  CHECK(part.top >= 0 && part.left >= 0 && part.height > 0 && part.width > 0);
+  CHECK(part.top + part.height <= view.height && part.left + part.width <= view.width);
+  return {view.pixels + part.top * view.row + part.left * view.channels, part.height, part.width, view.channels,
+          view.row};
+}
+
+void resize(const PixelView& from, const Box& box, std::int64_t height, std::int64_t width, std::uint8_t* to) {
   CHECK(height > 0 && width > 0 && box.left >= 0 && box.top >= 0 && box.left < box.right && box.top < box.bottom);
-  CHECK(box.right <= static_cast<double>(from_width) && box.bottom <= static_cast<double>(from_height));
-  const Box whole = whole_box(from_height, from_width);
-  const bool needs_across = width != from_width || box.left != whole.left || box.right != whole.right;
-  const bool needs_down = height != from_height || box.top != whole.top || box.bottom != whole.bottom;
-  const std::int64_t from_row = from_width * channels, row = width * channels;
-  std::int64_t first_row = 0, end_row = from_height;
+  const Box whole = whole_box(from.height, from.width);
+  CHECK(box.right <= whole.right && box.bottom <= whole.bottom);
+  const bool needs_across = width != from.width || box.left != whole.left || box.right != whole.right;
+  const bool needs_down = height != from.height || box.top != whole.top || box.bottom != whole.bottom;
+  const std::int64_t row = width * from.channels;
+  std::int64_t first_row = 0, end_row = from.height;
   Filter vertical;
   if (needs_down) {
-    vertical = triangle(from_height, box.top, box.bottom, height);
+    vertical = triangle(from.height, box.top, box.bottom, height);
     first_row = vertical.first.front();
     end_row = vertical.first.back() + vertical.taps.back();
   }
-  if (!needs_across && !needs_down) {
-    std::copy_n(from, from_height * from_row, to);
+  const PixelView used = part_of(from, {first_row, 0, end_row - first_row, from.width});
+  if (!needs_across) {
+    if (needs_down) return down(vertical, used.pixels, used.row, row, first_row, height, to);
+    for (std::int64_t y = 0; y < height; ++y) std::copy_n(from.pixels + y * from.row, row, to + y * row);
     return;
   }
-  if (!needs_across) return down(vertical, from + first_row * from_row, row, first_row, height, to);
-  const Filter horizontal = triangle(from_width, box.left, box.right, width);
-  Bytes between(needs_down ? static_cast<std::size_t>((end_row - first_row) * row) : 0);
-  std::uint8_t* const rows = needs_down ? between.data() : to;
-  for (std::int64_t y = first_row; y < end_row; ++y) {
-    const std::uint8_t* const source = from + y * from_row;
-    std::uint8_t* const result = rows + (y - first_row) * row;
-    if (kHasAvx2 && channels == 3 && y + 1 < from_height)  // behind the last row there is nothing to read
-      across_colour(horizontal, source, width, result);
-    else
-      across_plain(horizontal, source, channels, width, result);
-  }
-  if (needs_down) down(vertical, rows, row, first_row, height, to);
+  const Filter horizontal = triangle(from.width, box.left, box.right, width);
+  if (!needs_down) return across(horizontal, used, end_row < from.height, width, to);
+  Bytes between(static_cast<std::size_t>(used.height * row));
+  across(horizontal, used, end_row < from.height, width, between.data());
+  down(vertical, between.data(), row, row, first_row, height, to);
 }
 
 Picture resize(const Picture& from, const Box& box, std::int64_t height, std::int64_t width) {
   Picture to{height, width, from.channels, Bytes(static_cast<std::size_t>(height * width * from.channels))};
-  resize(from.pixels.data(), from.height, from.width, from.channels, box, height, width, to.pixels.data());
+  resize(view_of(from), box, height, width, to.pixels.data());
   return to;
 }
 

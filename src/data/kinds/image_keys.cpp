@@ -54,6 +54,33 @@ void write_photo_keys(const PhotoOptions& photos, Json& data) {
   if (!photos.libraries.empty()) data["libraries"] = photos.libraries;
 }
 
+// The changes that are one number, 0 for none.
+struct ChangeKey {
+  const char* name;
+  double Augment::*value;
+  double most;
+};
+constexpr ChangeKey kChangeKeys[] = {
+    {"crop", &Augment::crop, 1},          {"brightness", &Augment::brightness, 10},
+    {"contrast", &Augment::contrast, 10}, {"saturation", &Augment::saturation, 10},
+    {"hue", &Augment::hue, 0.5},          {"rotate", &Augment::rotate, 180},
+};
+
+void read_pixel_changes(TomlReader& table, Augment& augment) {
+  for (const ChangeKey& key : kChangeKeys) augment.*key.value = table.number(key.name, 0, key.most, 0);
+  const std::vector<std::int64_t> both = table.integers("randaugment", 0, 30, std::vector<std::int64_t>{});
+  if (both.empty() && !table.has("randaugment")) return;
+  if (both.size() != 2 || both[0] < 1) table.fail_at("randaugment", "expected [operations, magnitude], such as [2, 9]");
+  augment.rand_operations = static_cast<int>(both[0]);
+  augment.rand_magnitude = static_cast<int>(both[1]);
+}
+
+void write_pixel_changes(const Augment& augment, Json& table) {
+  for (const ChangeKey& key : kChangeKeys)
+    if (augment.*key.value > 0) table[key.name] = augment.*key.value;
+  if (augment.rand_operations > 0) table["randaugment"] = {augment.rand_operations, augment.rand_magnitude};
+}
+
 }  // namespace
 
 void read_image_keys(TomlReader& data, Reading& reading) {
@@ -62,6 +89,7 @@ void read_image_keys(TomlReader& data, Reading& reading) {
   augment.shift = static_cast<int>(table.integer("shift", 0, 64, 0));
   augment.flip = table.boolean("flip", false);
   augment.erase = static_cast<int>(table.integer("erase", 0, 1024, 0));
+  read_pixel_changes(table, augment);
   augment.mixup = table.number("mixup", 0, 4, 0);
   if (augment.mixup > 0 && augment.mixup < 0.05) table.fail_at("mixup", "expected 0, or a number from 0.05 to 4");
   table.finish();
@@ -72,6 +100,7 @@ void write_image_keys(const Reading& reading, Json& data) {
   const Augment& augment = reading.augment;
   data["augment"] = {{"erase", augment.erase}, {"flip", augment.flip}, {"shift", augment.shift}};
   if (augment.mixup > 0) data["augment"]["mixup"] = augment.mixup;
+  write_pixel_changes(augment, data["augment"]);
   write_photo_keys(reading.photos, data);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/progress.h"
 #include "data/dataset.h"
+#include "data/images/crop.h"
 #include "data/order.h"
 #include "data/preprocessing.h"
 #include "data/splits.h"
@@ -28,6 +29,9 @@ class PixelSource {
   virtual ~PixelSource() = default;
   // The bytes of image `index`, row-major HWC: valid as long as the source and until `scratch` changes.
   virtual const std::uint8_t* pixels(std::int64_t index, Bytes& scratch) const = 0;
+  // Cuts the crop from the picture itself, at its own resolution, scaled to `to`. False if there is nothing but
+  // pixels().
+  virtual bool crop(std::int64_t, const RandomCrop&, Bytes& /*to*/) const { return false; }
   // One for each channel, known without the pixels.
   virtual std::span<const ChannelSums> sums(std::int64_t index) const = 0;
 };

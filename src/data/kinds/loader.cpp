@@ -7,12 +7,14 @@
 
 #include "base/error.h"
 #include "data/images/augment.h"
+#include "data/images/pixel_changes.h"
+#include "data/kinds/changed_image.h"
 
 namespace mlx::data {
 namespace {
 
 constexpr std::int64_t kImagesPerSlice = 16;
-constexpr std::int64_t kPhotosPerSlice = 2;  // which may have to be decoded
+constexpr std::int64_t kPhotosPerSlice = 2;  // where images are decoded or their bytes changed
 constexpr std::int64_t kInline = 32 * 1024;  // smaller batches, in elements, are not worth waking another thread
 
 void check_augment(const Augment& augment, const Images& images) {
@@ -24,6 +26,10 @@ void check_augment(const Augment& augment, const Images& images) {
   if (augment.erase < 0 || augment.erase > side) {
     fail(ErrorKind::kUsage, "augment: an erased square of {} does not fit images of {}x{}", augment.erase,
          images.height, images.width);
+  }
+  if ((augment.crop > 0 || changes_pixels(augment)) && images.channels != 1 && images.channels != 3) {
+    fail(ErrorKind::kUsage, "augment: crops and changes of colour are for images of 1 or 3 channels, not of {}",
+         images.channels);
   }
 }
 
@@ -64,7 +70,8 @@ struct Loader::State {
     Bytes scratch;
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t place = example(first + i);
-      const std::uint8_t* const pixels = images.at(subset[place], scratch);
+      const DrawKey key{options.seed, epoch, static_cast<std::uint64_t>(place)};
+      const std::uint8_t* const pixels = changed_image(images, subset[place], options.augment, key, scratch);
       if (options.raw) {
         std::copy_n(pixels, elements, batch.raw.pixels.data() + i * elements);
         batch.raw.changes[static_cast<std::size_t>(i)] = row_of(drawn_for(place));
@@ -86,7 +93,8 @@ struct Loader::State {
   template <typename Write>
   void in_slices(const Write& write) {
     if (batch.count * size.elements() <= kInline) return write(0, batch.count);
-    const std::int64_t each = images.source ? kPhotosPerSlice : kImagesPerSlice;
+    const bool costly = images.source || options.augment.crop > 0 || changes_pixels(options.augment);
+    const std::int64_t each = costly ? kPhotosPerSlice : kImagesPerSlice;
     pool.run((batch.count + each - 1) / each,
              [&](std::int64_t slice) { write(slice * each, std::min(batch.count, (slice + 1) * each)); });
   }

@@ -41,6 +41,12 @@ class Photos final : public PixelSource {
     return scratch.data();
   }
 
+  bool crop(std::int64_t index, const RandomCrop& crop, Bytes& to) const override {
+    const auto at = static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
+    prepare_crop(read_photo(store_, files_[at]), files_[at].path, form_, crop, to.data());
+    return true;
+  }
+
   std::span<const ChannelSums> sums(std::int64_t index) const override {
     const auto at = static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
     return sums_of(at);

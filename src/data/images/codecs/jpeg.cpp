@@ -91,17 +91,20 @@ bool read_header(Decoder& decoder) {
                    static_cast<double>(height) * static_cast<double>(width) / kMaxPixelsPerByte);
 }
 
-// An eighth, a quarter or a half, where that is still enough.
+// An eighth, a quarter or a half, where that is still enough for the part that is wanted.
 void choose_scale(Decoder& decoder) {
   const PictureRequest& request = *decoder.request;
   if (request.enough_height <= 0 || request.enough_width <= 0) return;
-  const bool turned = request.orientation >= 5;
-  const std::int64_t height = turned ? request.enough_width : request.enough_height,
-                     width = turned ? request.enough_height : request.enough_width;
+  const bool turned = request.orientation >= 5, whole = request.part_height == 0;
+  const std::int64_t height = whole ? (turned ? request.width : request.height) : request.part_height,
+                     width = whole ? (turned ? request.height : request.width) : request.part_width;
+  const std::int64_t rounding = whole ? 7 : 0;  // the library rounds the size of the whole up
   decoder.info.scale_denom = 8;
   for (decoder.info.scale_num = 1; decoder.info.scale_num < 8; decoder.info.scale_num *= 2) {
     const std::int64_t eighths = decoder.info.scale_num;
-    if ((request.height * eighths + 7) / 8 >= height && (request.width * eighths + 7) / 8 >= width) return;
+    if ((height * eighths + rounding) / 8 >= request.enough_height &&
+        (width * eighths + rounding) / 8 >= request.enough_width)
+      return;
   }
 }
 
@@ -122,26 +125,66 @@ void cmyk_to_rgb(const std::uint8_t* from, std::int64_t width, bool inverted, st
   }
 }
 
-void read_cmyk(Decoder& decoder, std::uint8_t* to, std::int64_t width) {
+// The rows and columns to decode, at the scale of the result.
+struct Window {
+  std::int64_t top, left, height, width;
+};
+
+// What the wanted part covers, and two pixels around it, from which the colours of its border are interpolated.
+Window window_of(const Decoder& decoder) {
+  constexpr std::int64_t kAround = 2;
+  const PictureRequest& request = *decoder.request;
+  const std::int64_t height = decoder.info.output_height, width = decoder.info.output_width;
+  if (request.part_height == 0 || request.orientation != 1) return {0, 0, height, width};
+  const std::int64_t eighths = request.eighths;
+  const auto first = [eighths](std::int64_t begin) {
+    const std::int64_t at = begin * eighths / 8 - kAround;
+    return at < 0 ? 0 : at;
+  };
+  const auto end = [eighths](std::int64_t stop, std::int64_t scaled) {
+    const std::int64_t at = (stop * eighths + 7) / 8 + kAround;
+    return at > scaled ? scaled : at;
+  };
+  const std::int64_t top = first(request.part_top), left = first(request.part_left);
+  return {top, left, end(request.part_top + request.part_height, height) - top,
+          end(request.part_left + request.part_width, width) - left};
+}
+
+// Tells the library to leave out what lies outside of the window, whose left side moves to a whole block.
+Window open_window(Decoder& decoder) {
+  jpeg_decompress_struct& info = decoder.info;
+  PictureRequest& request = *decoder.request;
+  request.eighths = 8 * info.scale_num / info.scale_denom;
+  Window window = window_of(decoder);
+  if (window.width < std::int64_t{info.output_width}) {
+    auto left = static_cast<JDIMENSION>(window.left), width = static_cast<JDIMENSION>(window.width);
+    jpeg_crop_scanline(&info, &left, &width);
+    window.left = left, window.width = width;
+  }
+  if (window.top > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(window.top));
+  request.first_row = window.top, request.first_column = window.left;
+  return window;
+}
+
+void read_cmyk(Decoder& decoder, const Window& window, std::uint8_t* to) {
+  const std::int64_t width = window.width;
   decoder.row = static_cast<std::uint8_t*>(std::malloc(static_cast<std::size_t>(4 * width)));
   if (!decoder.row) {
     refuse(decoder.request, PictureProblem::kNoMemory, "memory is short");
     return;
   }
-  while (decoder.info.output_scanline < decoder.info.output_height) {
-    std::uint8_t* const out = to + std::int64_t{decoder.info.output_scanline} * 3 * width;
+  for (std::int64_t y = 0; y < window.height; ++y, to += 3 * width) {
     jpeg_read_scanlines(&decoder.info, &decoder.row, 1);
-    cmyk_to_rgb(decoder.row, width, decoder.info.saw_Adobe_marker, out);
+    cmyk_to_rgb(decoder.row, width, decoder.info.saw_Adobe_marker, to);
   }
 }
 
-void read_rows(Decoder& decoder, std::uint8_t* to, std::int64_t row) {
-  while (decoder.info.output_scanline < decoder.info.output_height) {
+void read_rows(Decoder& decoder, const Window& window, std::uint8_t* to, std::int64_t row) {
+  for (std::int64_t y = 0; y < window.height;) {
     JSAMPROW rows[8];
-    std::uint8_t* const begin = to + std::int64_t{decoder.info.output_scanline} * row;
-    for (int i = 0; i < 8; ++i) rows[i] = begin + i * row;
-    const JDIMENSION left = decoder.info.output_height - decoder.info.output_scanline;
-    jpeg_read_scanlines(&decoder.info, rows, left < 8 ? left : 8);
+    for (int i = 0; i < 8; ++i) rows[i] = to + (y + i) * row;
+    const std::int64_t left = window.height - y;
+    y += jpeg_read_scanlines(&decoder.info, rows, left < 8 ? static_cast<JDIMENSION>(left) : 8);
   }
 }
 
@@ -152,13 +195,14 @@ void read_pixels(Decoder& decoder) {
   info.out_color_space = cmyk ? JCS_CMYK : grey ? JCS_GRAYSCALE : JCS_RGB;
   choose_scale(decoder);
   jpeg_start_decompress(&info);
-  const std::int64_t width = info.output_width, channels = grey ? 1 : 3;
-  std::uint8_t* const pixels = allocate_pixels(decoder.request, info.output_height, width, channels);
+  const Window window = open_window(decoder);
+  const std::int64_t channels = grey ? 1 : 3;
+  std::uint8_t* const pixels = allocate_pixels(decoder.request, window.height, window.width, channels);
   if (!pixels) return;
   if (cmyk)
-    read_cmyk(decoder, pixels, width);
+    read_cmyk(decoder, window, pixels);
   else
-    read_rows(decoder, pixels, width * channels);
+    read_rows(decoder, window, pixels, window.width * channels);
 }
 
 }  // namespace
