@@ -1,5 +1,5 @@
-// SQLite with errors as mlx::Error: connections, prepared statements, transactions, numbered migrations. The only code
-// that includes sqlite3.h.
+// SQLite with errors as mlx::Error: connections, prepared statements, transactions, numbered migrations. This
+// and sqlite_table.h, which reads files of others, are the only code that includes sqlite3.h.
 //
 // A Database belongs to one thread at a time. WAL, synchronous=FULL, foreign keys on, a busy timeout of 30 s (then
 // kConflict). On a network file system, which has no shared memory, it uses a rollback journal instead: a transaction

@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "base/json.h"
-#include "data/readers/plain_number.h"
 #include "data/readers/table_format.h"
 
 namespace mlx::data {

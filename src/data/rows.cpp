@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <unordered_map>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/readers/table_format.h"
 #include "data/row_value.h"
 
 namespace mlx::data {
@@ -22,7 +24,7 @@ struct Place {
   std::size_t slot = 0;  // within its row of numbers, codes or targets
   std::string name;
   std::unordered_map<std::string_view, std::int32_t> codes;
-  std::uint64_t row = 0;  // the last row with a value, from 1
+  std::uint64_t row = 0;  // the last row with a value, from 1; not kept for plain numbers
 };
 
 std::unordered_map<std::string_view, std::int32_t> codes_of(const Column& column) {
@@ -102,26 +104,38 @@ class RowReader {
 
   void add(const Row& row) {
     const std::uint64_t at = ++count_;
+    std::size_t filled = 0;
     std::ranges::fill(numbers_, std::numeric_limits<double>::quiet_NaN());
     std::ranges::fill(codes_, -1);
     for (const Cell& cell : row.cells) {
       const std::size_t where = place_of_[cell.column];
       if (where == kNowhere) continue;
       Place& place = places_[where];
+      if (double number = 0; place.to == Place::To::kNumber && CellReader::read_number(cell, number)) {
+        numbers_[place.slot] = number;
+        ++filled;  // such tables have a column once
+        continue;
+      }
       const bool looked_up = place.to == Place::To::kCode || place.to == Place::To::kLabel;
       const RowValue value = cells_.read(cell, looked_up);
       const bool by_text = looked_up && value.kind == RowValue::Kind::kNumber;  // whatever number it is
       if (cells_.wrong() && !by_text) refuse(row, place, cells_.text_of(cell), cells_.wrong());
       if (value.kind == RowValue::Kind::kMissing) continue;
+      filled += place.row != at;
       place.row = at;
       put(row, place, value);
     }
+    if (filled != places_.size()) check_missing(row);
+    take_({numbers_.data(), targets_.data(), codes_.data(), label_});
+  }
+
+  void check_missing(const Row& row) const {
     for (const Place& place : places_) {
       const bool feature = place.to == Place::To::kNumber || place.to == Place::To::kCode;
-      if (place.row != at && !(feature && schema_.impute))
+      const bool found = place.to == Place::To::kNumber ? !std::isnan(numbers_[place.slot]) : place.row == count_;
+      if (!found && !(feature && schema_.impute))
         fail_at_row(file_, row.offset, fmt::format("column '{}' has no value", place.name));
     }
-    take_({numbers_.data(), targets_.data(), codes_.data(), label_});
   }
 
   void put(const Row& row, const Place& place, const RowValue& value) {
@@ -198,6 +212,35 @@ struct Moments {
   }
 };
 
+// Room for about as many rows as the file has, if its first rows tell. A vector that grows instead copies its rows, and
+// has the system clear twice the memory.
+void reserve_rows(Rows& rows, const RowFile& file, std::size_t numbers, std::size_t codes, bool with_targets) {
+  constexpr std::uint64_t kLooked = 64 << 10, kMost = std::uint64_t{1} << 30;  // bytes
+  std::unique_ptr<Source> source = file.open();
+  const std::optional<std::uint64_t> size = source->known_size();
+  if (!size || *size < 16 * kLooked || table_format(file.kind).recognises) return;
+  std::uint64_t count = 0;
+  try {
+    const std::unique_ptr<TableReader> reader = read_table(std::move(source), file.kind);
+    Row row;
+    while (reader->next(row) && row.offset < kLooked) ++count;
+  } catch (const Error&) {  // reading the rows tells it better
+    return;
+  } catch (const SourceDamaged&) {
+    return;
+  }
+  const std::uint64_t width = std::max<std::uint64_t>(8 * (numbers + codes), 1);
+  const std::uint64_t expected = count * (*size / kLooked) + count;
+  const auto room = static_cast<std::size_t>(std::min(expected + expected / 16, kMost / width));
+  rows.numbers.reserve(room * numbers);
+  rows.codes.reserve(room * codes);
+  if (!with_targets) return;
+  if (rows.schema.kind == TargetKind::kClass)
+    rows.labels.reserve(room);
+  else
+    rows.targets.reserve(room * rows.schema.targets.size());
+}
+
 std::size_t count_numbers(const RowSchema& schema) {
   return static_cast<std::size_t>(std::ranges::count_if(schema.features, &Column::is_number));
 }
@@ -236,6 +279,7 @@ Rows read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, 
   out.schema = schema;
   const std::size_t numbers = count_numbers(schema), codes = schema.features.size() - numbers;
   const bool classes = schema.kind == TargetKind::kClass;
+  reserve_rows(out, file, numbers, codes, with_targets);
   const auto take = [&](const RowView& row) {
     ++out.count;
     out.numbers.insert(out.numbers.end(), row.numbers, row.numbers + numbers);

@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <random>
 
 #include "base/error.h"
@@ -116,8 +117,25 @@ TEST_CASE("tables: UTF-16 with a byte order mark, in both orders") {
   CHECK(shown(little, "t.csv") == want);
   CHECK(shown(big, "t.csv") == want);
   CHECK(shown(zstd_of(little), "t.csv.zst") == want);
-  CHECK(shown(little + "x", "t.csv") == "error: offset 36: UTF-16: the text is cut off inside a character");
-  CHECK(shown(std::string("\xFF\xFE\x00\xDC", 4), "t.csv") == "error: offset 2: UTF-16: half a surrogate pair");
+  CHECK(shown(little + "x", "t.csv") == "error: t.csv: offset 36: UTF-16: the text is cut off inside a character");
+  CHECK(shown(std::string("\xFF\xFE\x00\xDC", 4), "t.csv") == "error: t.csv: offset 2: UTF-16: half a surrogate pair");
+}
+
+TEST_CASE("bug: tables: errors of UTF-16 and of compressed text name the file, once") {
+  std::string cut = zstd_of("a\n" + std::string(100, '1'));
+  cut.resize(cut.size() - 3);
+  for (const auto& [bytes, why] :
+       {std::pair(std::string("\xFF\xFE\x00\xDC", 4), "offset 2: UTF-16"), std::pair(cut, "offset")}) {
+    const RowFile file{plain_text(memory_source(bytes), "t.csv"), TableKind::kCsv, "t.csv"};
+    std::string message;
+    try {
+      in_table(file, [&] { return read_head(*file.open(), 4096).size(); });
+    } catch (const Error& error) {
+      message = error.message;
+    }
+    const std::string want = std::string("t.csv: ") + why;
+    CHECK_MESSAGE(message.starts_with(want), message);
+  }
 }
 
 TEST_CASE("tables: the content decides before the name") {
@@ -153,10 +171,21 @@ TEST_CASE("tables: plain numbers have the bits of std::from_chars") {
     REQUIRE(read_plain_number(text, plain));
     std::from_chars(text.data(), text.data() + text.size(), want);
     CHECK_MESSAGE(std::bit_cast<std::uint64_t>(plain) == std::bit_cast<std::uint64_t>(want), text);
+    // The padded reader answers the same, whatever follows, and for text that is no number.
+    if (i % 5 == 0) text[random() % text.size()] = ".-+eE/: 0\xb0"[random() % 10];
+    const std::string padded = text + (i % 2 ? "12345678" : "1.,\n-:/\xff");
+    double other = plain;
+    const bool is_number = read_plain_number(text, plain);
+    CHECK_MESSAGE(read_padded_number({padded.data(), text.size()}, other) == is_number, text);
+    CHECK_MESSAGE(std::bit_cast<std::uint64_t>(plain) == std::bit_cast<std::uint64_t>(other), text);
   }
   double value = 0;
-  for (const char* other : {"", "-", "+1", "1.", ".5", "01", "-00.5", "1e5", "1,5", " 1", "1 ", "0x1", "1.2.3", "nan"})
+  for (const char* other :
+       {"", "-", "+1", "1.", ".5", "01", "-00.5", "1e5", "1,5", " 1", "1 ", "0x1", "1.2.3", "nan"}) {
     CHECK_MESSAGE(!read_plain_number(other, value), other);
+    const std::string padded = other + std::string(8, '5');
+    CHECK_MESSAGE(!read_padded_number({padded.data(), std::strlen(other)}, value), other);
+  }
   CHECK((read_plain_number("-0", value) && std::signbit(value)));
 }
 

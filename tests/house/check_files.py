@@ -12,7 +12,7 @@ SUFFIXES = (".cpp", ".h", ".py", ".sh", ".cu")
 OPENING = ("//", "/*", "#", '"""')
 # header → the only files or folders that may include it
 OWNERS = {
-    r"sqlite3\.h": ("store/sqlite.", "store/sqlite_copy."),
+    r"sqlite3\.h": ("store/sqlite.", "store/sqlite_copy.", "store/sqlite_table."),
     r"git2(\.h|/.*)": ("src/base/git.", "src/base/git_open."),
     r"(oneapi/)?dnnl.*": ("kernels/onednn/",),
     r"CLI/.*": ("cmd/cli/cli.cpp",),

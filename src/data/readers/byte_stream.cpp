@@ -31,11 +31,12 @@ class PlainStream final : public ByteStream {
 
 class GzipStream final : public ByteStream {
  public:
-  GzipStream(ReadAt read_at, std::string file)
-      : read_at_(std::move(read_at)), file_(std::move(file)), window_(kWindow) {
+  // `raw`: deflate data without gzip's header and checksum.
+  GzipStream(ReadAt read_at, std::string file, bool raw)
+      : read_at_(std::move(read_at)), file_(std::move(file)), raw_(raw), window_(kWindow) {
     compressed_ = true;
     constexpr int kGzipOnly = 16 + MAX_WBITS;
-    if (inflateInit2(&inflate_, kGzipOnly) != Z_OK) throw std::bad_alloc();
+    if (inflateInit2(&inflate_, raw ? -MAX_WBITS : kGzipOnly) != Z_OK) throw std::bad_alloc();
   }
   ~GzipStream() override { inflateEnd(&inflate_); }
   GzipStream(const GzipStream&) = delete;
@@ -50,10 +51,13 @@ class GzipStream final : public ByteStream {
       inflate_.avail_out = static_cast<uInt>(wanted);
       const int result = ::inflate(&inflate_, Z_NO_FLUSH);
       done += wanted - inflate_.avail_out;
-      if (result == Z_STREAM_END) {
+      if (result == Z_STREAM_END && raw_) {
+        ended_ = true;
+      } else if (result == Z_STREAM_END) {
         next_member();
       } else if (result == Z_BUF_ERROR || result == Z_OK) {
-        if (inflate_.avail_in == 0 && inflate_.avail_out > 0 && at_end_) corrupt("cut off: the gzip stream has no end");
+        if (inflate_.avail_in == 0 && inflate_.avail_out > 0 && at_end_)
+          corrupt("cut off: the compressed stream has no end");
       } else {
         corrupt(inflate_.msg ? inflate_.msg : "damaged gzip data");
       }
@@ -85,6 +89,7 @@ class GzipStream final : public ByteStream {
 
   ReadAt read_at_;
   std::string file_;
+  bool raw_;
   Bytes window_;
   z_stream inflate_{};
   std::uint64_t offset_ = 0;  // in the stored file, after the window
@@ -161,9 +166,13 @@ std::string_view without_compression(std::string_view path) {
 std::unique_ptr<ByteStream> open_stream(ReadAt read_at, const std::string& file) {
   std::uint8_t bytes[4] = {};
   const ByteView head(bytes, read_at(0, bytes, sizeof bytes));
-  if (is_gzip(head)) return std::make_unique<GzipStream>(std::move(read_at), file);
+  if (is_gzip(head)) return std::make_unique<GzipStream>(std::move(read_at), file, false);
   if (is_zstd(head)) return std::make_unique<ZstdStream>(std::move(read_at), file);
   return std::make_unique<PlainStream>(std::move(read_at));
+}
+
+std::unique_ptr<ByteStream> open_deflated(ReadAt read_at, const std::string& file) {
+  return std::make_unique<GzipStream>(std::move(read_at), file, true);
 }
 
 std::unique_ptr<ByteStream> open_stream(const store::BlobReader& blob, const std::string& file) {

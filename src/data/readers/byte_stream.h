@@ -30,6 +30,8 @@ std::unique_ptr<ByteStream> open_stream(const store::BlobReader& blob, const std
 // The same for bytes from elsewhere: (offset, to, count) → bytes read, fewer only at the end.
 using ReadAt = std::function<std::size_t(std::uint64_t, void*, std::size_t)>;
 std::unique_ptr<ByteStream> open_stream(ReadAt read_at, const std::string& file);
+// The same for raw deflate data (RFC 1951), which has no mark; what follows its end is not read.
+std::unique_ptr<ByteStream> open_deflated(ReadAt read_at, const std::string& file);
 // By the first four bytes of a file.
 bool is_compressed(ByteView head);
 // A file's name without the ending of a compression (.gz, .zst).

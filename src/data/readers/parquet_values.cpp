@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "data/readers/byte_stream.h"
+#include "formats/parquet_encodings.h"
 #include "formats/snappy.h"
 
 namespace mlx::data {
@@ -284,21 +285,30 @@ void ParquetValues::begin_data(const ParquetPage& page) {
   } else if (has_levels_) {
     levels_ = HybridReader(take(load_little_endian<std::uint32_t>(take(4).data())), 1);
   }
-  indexed_ = page.encoding == ParquetEncoding::kPlainDictionary || page.encoding == ParquetEncoding::kRleDictionary;
-  runs_ = page.encoding == ParquetEncoding::kRle && column_.type == ParquetType::kBoolean;
+  begin_values(page.encoding);
+  left_in_page_ = page.values;
+}
+
+void ParquetValues::begin_values(ParquetEncoding encoding) {
+  indexed_ = encoding == ParquetEncoding::kPlainDictionary || encoding == ParquetEncoding::kRleDictionary;
+  runs_ = encoding == ParquetEncoding::kRle && column_.type == ParquetType::kBoolean;
   if (indexed_) {
     const int width = values_.empty() ? 0 : take(1)[0];
     if (width > 32) damaged("indices have an impossible width");
     indices_ = HybridReader(values_, width);
   } else if (runs_) {
     indices_ = HybridReader(take(load_little_endian<std::uint32_t>(take(4).data())), 1);
-  } else if (page.encoding != ParquetEncoding::kPlain) {
+  } else if (encoding == ParquetEncoding::kDeltaBinaryPacked || encoding == ParquetEncoding::kDeltaLengthByteArray ||
+             encoding == ParquetEncoding::kDeltaByteArray || encoding == ParquetEncoding::kByteStreamSplit) {
+    // A page whose values are all null may have no bytes for them.
+    decoded_ = values_.empty() ? Bytes() : formats::plain_parquet_values(encoding, values_, column_, kLargestPage);
+    values_ = decoded_;
+  } else if (encoding != ParquetEncoding::kPlain) {
     throw Error(ErrorKind::kUsage,
                 fmt::format("column '{}': values in Parquet's encoding {} are not read", column_.name,
-                            static_cast<int>(page.encoding)),
-                "write the file with plain or dictionary encoding (pyarrow's default)");
+                            static_cast<int>(encoding)),
+                "write the file with another encoding (pyarrow's default)");
   }
-  left_in_page_ = page.values;
 }
 
 void ParquetValues::begin_dictionary(const ParquetPage& page) {

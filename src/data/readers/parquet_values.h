@@ -48,6 +48,7 @@ class ParquetValues {
   void read_page();
   void begin_page(const formats::ParquetPage& page);
   void begin_data(const formats::ParquetPage& page);
+  void begin_values(formats::ParquetEncoding encoding);
   void begin_dictionary(const formats::ParquetPage& page);
   Bytes plain_bytes(const formats::ParquetPage& page);
   ByteView take(std::size_t count);
@@ -59,9 +60,9 @@ class ParquetValues {
   formats::ParquetCodec codec_{};
   std::uint64_t at_ = 0, end_ = 0;  // of the chunk's pages that are not read
   std::uint64_t left_in_chunk_ = 0, left_in_page_ = 0;
-  Bytes page_;
-  ByteView values_;      // of the page, not read
-  std::size_t bit_ = 0;  // of booleans: the next one in values_
+  Bytes page_, decoded_;  // decoded_: its values, if their encoding is not plain
+  ByteView values_;       // of the page, not read
+  std::size_t bit_ = 0;   // of booleans: the next one in values_
   bool has_levels_ = false, indexed_ = false, runs_ = false;
   HybridReader levels_, indices_;  // indices_: into the dictionary, or booleans in runs
   Bytes dictionary_page_;

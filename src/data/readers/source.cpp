@@ -2,6 +2,7 @@
 #include "data/readers/source.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <optional>
@@ -24,6 +25,7 @@ class StoredSource final : public Source {
     return undamaged([&] { return reader_.read_at(offset, data, count); });
   }
   std::uint64_t size() const override { return reader_.size(); }
+  std::optional<std::uint64_t> known_size() const override { return reader_.size(); }
   std::vector<Digest> chunks(std::uint64_t begin, std::uint64_t end) const override {
     return undamaged([&] {
       if (!chunks_) chunks_.emplace(store_, content_);
@@ -56,6 +58,11 @@ class DiskSource final : public Source {
     interruption_.check();
     return mlx::read_at(fd_.get(), data, count, offset, path_);
   }
+  std::optional<std::uint64_t> known_size() const override {
+    struct stat status {};
+    if (fstat(fd_.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+    return static_cast<std::uint64_t>(status.st_size);
+  }
 
  private:
   std::string path_;
@@ -71,6 +78,7 @@ class MemorySource final : public Source {
     return bytes_->copy(static_cast<char*>(data), count, static_cast<std::size_t>(offset));
   }
   std::uint64_t size() const override { return bytes_->size(); }
+  std::optional<std::uint64_t> known_size() const override { return bytes_->size(); }
 
  private:
   std::shared_ptr<const std::string> bytes_;
@@ -144,11 +152,20 @@ OpenSource inflated(OpenSource open, const std::string& name) {
   };
 }
 
+std::unique_ptr<Source> deflated_source(std::unique_ptr<Source> source, const std::string& name) {
+  return std::make_unique<StreamedSource>(std::move(source), [name](const Source& from) {
+    return open_deflated(
+        [&from](std::uint64_t offset, void* data, std::size_t count) { return from.read_at(offset, data, count); },
+        name);
+  });
+}
+
 OpenSource plain_text(OpenSource open, const std::string& name) {
-  return [open = inflated(std::move(open), name)]() -> std::unique_ptr<Source> {
+  return [open = inflated(std::move(open), name), name]() -> std::unique_ptr<Source> {
     std::unique_ptr<Source> source = open();
     if (!is_utf16(read_head(*source, 2))) return source;
-    return std::make_unique<StreamedSource>(std::move(source), read_utf16);
+    return std::make_unique<StreamedSource>(std::move(source),
+                                            [name](const Source& from) { return read_utf16(from, name); });
   };
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ class Source {
   virtual std::size_t read_at(std::uint64_t offset, void* data, std::size_t count) const = 0;
   // Of a source whose size is not known without reading it: found by reading single bytes.
   virtual std::uint64_t size() const;
+  // The size if it is known without reading the source.
+  virtual std::optional<std::uint64_t> known_size() const { return std::nullopt; }
   // The stored chunks that make up exactly [begin, end); empty where that is not known. Equal lists mean equal bytes.
   virtual std::vector<Digest> chunks(std::uint64_t, std::uint64_t) const { return {}; }
 };
@@ -39,6 +42,9 @@ OpenSource memory_source(std::string bytes);
 OpenSource inflated(OpenSource open, const std::string& name);
 // The same, also as UTF-8 where the text is UTF-16 with a byte order mark.
 OpenSource plain_text(OpenSource open, const std::string& name);
+
+// Raw deflate data (RFC 1951) as the plain bytes. `name` stands in messages.
+std::unique_ptr<Source> deflated_source(std::unique_ptr<Source> source, const std::string& name);
 
 // The first `most` bytes.
 Bytes read_head(const Source& source, std::size_t most);

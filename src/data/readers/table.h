@@ -21,7 +21,7 @@ namespace mlx::data {
 constexpr std::size_t kMostColumns = 16384;
 
 // The key of a format in the table of formats (table_format.h).
-enum class TableKind : std::uint8_t { kCsv, kTsv, kJsonLines, kNpy, kParquet };
+enum class TableKind : std::uint8_t { kCsv, kTsv, kJsonLines, kNpy, kNpz, kParquet, kSqlite };
 
 enum class ValueType : std::uint8_t { kNull, kBool, kInt, kFloat, kText, kList, kObject, kMixed };
 const char* name_of(ValueType type);  // "int", "text" …
@@ -41,6 +41,7 @@ struct Cell {
   std::uint32_t column = 0;  // index into columns()
   std::string_view text;     // of kWritten, kBool ("true", "false") and kText, until the next row is read
   Form form = Form::kWritten;
+  bool padded = false;  // the 8 bytes after `text` may be read; they mean nothing
   union {
     std::int64_t integer = 0;  // of kInt
     double number;             // of kFloat

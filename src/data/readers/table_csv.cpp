@@ -109,6 +109,7 @@ class CsvReader final : public TableReader {
       if (end == kMore) return 0;
       if (count == row.cells.size()) row.cells.emplace_back();
       row.cells[count] = {static_cast<std::uint32_t>(count), cell};
+      row.cells[count].padded = unquoted_.empty();  // else it may not stand in the window
       if (++count > kMostColumns) window_.corrupt("more columns than a table may have");
       if (end < text.size() && text[end] != '\n') {
         at = end + 1;
@@ -123,7 +124,7 @@ class CsvReader final : public TableReader {
   std::size_t plain_cell(std::string_view text, std::size_t at, std::string_view& cell) {
     const std::size_t end = ends_.next(text, at, separator_);
     if (end == text.size() && !window_.ended()) return kMore;
-    cell = text.substr(at, end - at);
+    cell = {text.data() + at, end - at};
     const bool last = end == text.size() || text[end] == '\n';
     if (last && cell.ends_with('\r')) cell.remove_suffix(1);
     return end;
@@ -165,6 +166,7 @@ class CsvReader final : public TableReader {
       }
       latin1_ = true;
       cell.text = unquoted_.emplace_back(std::move(*text));
+      cell.padded = false;
     }
   }
 
@@ -175,6 +177,7 @@ class CsvReader final : public TableReader {
       std::string& text = unquoted_.emplace_back(cell.text);
       text[text.find(',')] = '.';
       cell.text = text;
+      cell.padded = false;
     }
   }
 

@@ -14,8 +14,11 @@ constexpr std::string_view kCsvEndings[] = {".csv"};
 constexpr std::string_view kTsvEndings[] = {".tsv"};
 constexpr std::string_view kJsonEndings[] = {".jsonl", ".ndjson"};
 constexpr std::string_view kNpyEndings[] = {".npy"};
+constexpr std::string_view kNpzEndings[] = {".npz"};
 constexpr std::string_view kParquetEndings[] = {".parquet"};
-constexpr std::array<std::string_view, 6> kEndings = {".csv", ".tsv", ".jsonl", ".ndjson", ".npy", ".parquet"};
+constexpr std::string_view kSqliteEndings[] = {".sqlite", ".sqlite3"};
+constexpr std::array<std::string_view, 9> kEndings = {".csv", ".tsv",     ".jsonl",  ".ndjson", ".npy",
+                                                      ".npz", ".parquet", ".sqlite", ".sqlite3"};
 
 std::unique_ptr<TableReader> open_csv(std::unique_ptr<Source> source) {
   return read_csv(std::move(source), '\0');
@@ -26,6 +29,12 @@ std::unique_ptr<TableReader> open_tsv(std::unique_ptr<Source> source) {
 bool is_npy(ByteView head) {
   return as_text(head).starts_with("\x93NUMPY");
 }
+bool is_zip(ByteView head) {
+  return as_text(head).starts_with("PK\x03\x04");
+}
+bool is_sqlite(ByteView head) {
+  return as_text(head).starts_with(std::string_view("SQLite format 3\0", 16));
+}
 bool is_parquet(ByteView head) {
   return as_text(head).starts_with("PAR1");
 }
@@ -35,7 +44,9 @@ constexpr TableFormat kFormats[] = {
     {TableKind::kTsv, "TSV", kTsvEndings, "line", nullptr, open_tsv},
     {TableKind::kJsonLines, "JSON lines", kJsonEndings, "line", nullptr, read_json_lines},
     {TableKind::kNpy, "npy", kNpyEndings, "row", is_npy, read_npy},
+    {TableKind::kNpz, "npz", kNpzEndings, "row", is_zip, read_npz},
     {TableKind::kParquet, "Parquet", kParquetEndings, "row", is_parquet, read_parquet},
+    {TableKind::kSqlite, "SQLite", kSqliteEndings, "row", is_sqlite, read_sqlite},
 };
 
 const TableFormat* recognised(ByteView head) {

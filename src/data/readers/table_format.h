@@ -45,6 +45,8 @@ FoundTable find_nameless_table(const OpenSource& stored, const std::string& name
 std::unique_ptr<TableReader> read_csv(std::unique_ptr<Source> source, char separator);  // 0: guessed
 std::unique_ptr<TableReader> read_json_lines(std::unique_ptr<Source> source);
 std::unique_ptr<TableReader> read_npy(std::unique_ptr<Source> source);
+std::unique_ptr<TableReader> read_npz(std::unique_ptr<Source> source);
 std::unique_ptr<TableReader> read_parquet(std::unique_ptr<Source> source);
+std::unique_ptr<TableReader> read_sqlite(std::unique_ptr<Source> source);
 
 }  // namespace mlx::data

@@ -10,7 +10,7 @@ namespace {
 
 class Utf16Stream final : public ByteStream {
  public:
-  explicit Utf16Stream(const Source& source) : source_(source) {
+  Utf16Stream(const Source& source, std::string file) : source_(source), file_(std::move(file)) {
     std::uint8_t mark[2] = {};
     offset_ = source.read_at(0, mark, 2);
     big_endian_ = mark[0] == 0xFE;
@@ -61,10 +61,11 @@ class Utf16Stream final : public ByteStream {
   }
 
   [[noreturn]] void corrupt(std::size_t inside, const char* why) const {
-    fail(ErrorKind::kCorrupt, "offset {}: UTF-16: {}", offset_ + inside, why);
+    fail(ErrorKind::kCorrupt, "{}: offset {}: UTF-16: {}", file_, offset_ + inside, why);
   }
 
   const Source& source_;
+  std::string file_;
   bool big_endian_ = false;
   std::uint64_t offset_ = 0;  // of the next block
   std::string text_;
@@ -93,8 +94,8 @@ bool is_utf16(ByteView head) {
   return as_text(head).starts_with("\xFF\xFE") || as_text(head).starts_with("\xFE\xFF");
 }
 
-std::unique_ptr<ByteStream> read_utf16(const Source& source) {
-  return std::make_unique<Utf16Stream>(source);
+std::unique_ptr<ByteStream> read_utf16(const Source& source, const std::string& file) {
+  return std::make_unique<Utf16Stream>(source, file);
 }
 
 }  // namespace mlx::data

@@ -13,8 +13,8 @@ namespace mlx::data {
 void append_utf8(std::string& out, std::uint32_t point);
 // By the byte order mark of either order.
 bool is_utf16(ByteView head);
-// Without the byte order mark. The stream throws kCorrupt with the offset for half a surrogate pair or half a unit;
-// `source` must outlive it.
-std::unique_ptr<ByteStream> read_utf16(const Source& source);
+// Without the byte order mark. The stream throws kCorrupt with `file` and the offset for half a surrogate pair or half
+// a unit; `source` must outlive it.
+std::unique_ptr<ByteStream> read_utf16(const Source& source, const std::string& file);
 
 }  // namespace mlx::data

@@ -79,4 +79,21 @@ write("pages_none", data, compression="none", data_page_size=64, write_batch_siz
 write("int96", data, {"ms": 9, "us": 9}, use_deprecated_int96_timestamps=True)
 write("empty", data.slice(0, 0))
 pq.write_table(data, "brotli.parquet", compression="brotli")
-pq.write_table(data.select(["i64"]), "delta.parquet", use_dictionary=False, column_encoding={"i64": "DELTA_BINARY_PACKED"})
+SPLIT = {"i8", "u32", "f32", "f64", "large", "i64"}
+DELTA = {"u64", "us", "ms", "day", "clock"}
+encodings = {n: "BYTE_STREAM_SPLIT" if n in SPLIT else "DELTA_BINARY_PACKED" if n in DELTA else "PLAIN"
+             for n in data.column_names if n not in ("list", "none", "yes")}
+write("delta", data, use_dictionary=False, column_encoding={**encodings, "city": "DELTA_LENGTH_BYTE_ARRAY", "id": "DELTA_BYTE_ARRAY",
+                                                           "price": "DELTA_BYTE_ARRAY"})
+# The same columns the other way round, over more than one block of differences, in pages of both versions.
+long = pa.table({
+    "i32": pa.array([(i * 2654435761) % 2**32 - 2**31 for i in range(700)], pa.int32()),
+    "i64": pa.array([(-1) ** i * (2**62 + i * i) for i in range(700)], pa.int64()),
+    "step": pa.array([None if i % 50 == 7 else 5 * i for i in range(700)], pa.int64()),
+    "text": pa.array(["x" * (i * i % 91) + str(i) for i in range(700)], pa.string()),
+    "path": pa.array([None if i % 31 == 3 else f"photos/{i // 100}/{i:05}.jpg" for i in range(700)], pa.string()),
+    "list": pa.array([[i] for i in range(700)], pa.list_(pa.int32())),
+})
+write("delta_long", long, use_dictionary=False, data_page_version="2.0", compression="zstd",
+      column_encoding={"i32": "DELTA_BINARY_PACKED", "i64": "DELTA_BINARY_PACKED", "step": "DELTA_BINARY_PACKED",
+                       "text": "DELTA_LENGTH_BYTE_ARRAY", "path": "DELTA_BYTE_ARRAY"})

@@ -1,0 +1,161 @@
+// Decodes a whole page at once.
+#include "formats/parquet_encodings.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace mlx::formats {
+namespace {
+
+[[noreturn]] void bad_page(const char* why) {
+  fail(ErrorKind::kCorrupt, "a page of encoded values {}", why);
+}
+
+class EncodedPage {
+ public:
+  EncodedPage(ByteView bytes, std::size_t most) : rest_(bytes), most_(most) {}
+
+  ByteView take(std::size_t count) {
+    if (count > rest_.size()) bad_page("is cut off");
+    const ByteView taken = rest_.first(count);
+    rest_ = rest_.subspan(count);
+    return taken;
+  }
+
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      const std::uint8_t part = take(1)[0];
+      value |= std::uint64_t{part & 0x7fu} << shift;
+      if (part < 0x80) return value;
+    }
+    bad_page("has a number of more than 64 bits");
+  }
+  std::uint64_t zigzag() {
+    const std::uint64_t value = varint();
+    return value >> 1 ^ (0 - (value & 1));
+  }
+
+  // DELTA_BINARY_PACKED. Differences wrap, so that integers of 32 bits are right in their lower half.
+  std::vector<std::uint64_t> integers() {
+    const std::uint64_t block = varint(), parts = varint(), count = varint();
+    std::uint64_t value = zigzag();
+    if (parts == 0 || parts > 512 || block % parts != 0 || block / parts % 32 != 0 || block / parts == 0 ||
+        block > (1 << 20))
+      bad_page("has an impossible block");
+    if (count > most_ / 4) bad_page("has too many values");
+    std::vector<std::uint64_t> values;
+    values.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(count, 64 * (rest_.size() + 1))));
+    if (count > 0) values.push_back(value);
+    while (values.size() < count) {
+      const std::uint64_t least = zigzag();
+      for (const std::uint8_t width : take(static_cast<std::size_t>(parts))) {
+        if (values.size() == count) break;  // parts without values are not written
+        if (width > 64) bad_page("has an impossible width");
+        const auto size = static_cast<std::size_t>(block / parts);
+        const ByteView packed = take(size / 8 * width);
+        const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(size, count - values.size()));
+        for (std::size_t i = 0; i < wanted; ++i) values.push_back(value += least + bits_at(packed, i * width, width));
+      }
+    }
+    return values;
+  }
+
+  ByteView rest() const { return rest_; }
+
+ private:
+  static std::uint64_t bits_at(ByteView packed, std::size_t bit, unsigned width) {
+    if (width == 0) return 0;
+    const std::size_t first = bit / 8, shift = bit % 8;
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, packed.data() + first, std::min<std::size_t>(sizeof bits, packed.size() - first));
+    bits >>= shift;
+    if (shift + width > 64) bits |= std::uint64_t{packed[first + 8]} << (64 - shift);
+    return width == 64 ? bits : bits & ((std::uint64_t{1} << width) - 1);
+  }
+
+  ByteView rest_;
+  std::size_t most_;
+};
+
+// Plain values of the column, appended one after the other.
+class PlainText {
+ public:
+  PlainText(const ParquetColumn& column, std::size_t most) : column_(column), most_(most) {}
+
+  // The first `kept` bytes of the value before, then `end`.
+  void add(std::uint64_t kept, ByteView end) {
+    if (kept > size_) bad_page("repeats more of a value than it has");
+    const std::size_t size = static_cast<std::size_t>(kept) + end.size();
+    if (size + 4 > most_ - std::min(most_, out_.size())) bad_page("has too many values");
+    const bool fixed = column_.type == ParquetType::kFixedBytes;
+    if (fixed && size != static_cast<std::size_t>(column_.length)) bad_page("has a value of another length");
+    const std::size_t before = out_.size() - size_;
+    for (std::size_t i = 0; i < 4 && !fixed; ++i) out_.push_back(static_cast<std::uint8_t>(size >> 8 * i));
+    const std::size_t begin = out_.size();
+    out_.resize(begin + size);
+    std::copy_n(out_.data() + before, static_cast<std::size_t>(kept), out_.data() + begin);
+    std::ranges::copy(end, out_.data() + begin + kept);
+    size_ = size;
+  }
+  Bytes take() { return std::move(out_); }
+
+ private:
+  const ParquetColumn& column_;
+  std::size_t most_, size_ = 0;  // size_: of the last value
+  Bytes out_;
+};
+
+Bytes delta_integers(ByteView page, const ParquetColumn& column, std::size_t most) {
+  const std::size_t size = column.type == ParquetType::kInt32 ? 4 : 8;
+  const std::vector<std::uint64_t> values = EncodedPage(page, most).integers();
+  Bytes out;
+  out.reserve(values.size() * size);
+  for (const std::uint64_t value : values)
+    for (std::size_t i = 0; i < size; ++i) out.push_back(static_cast<std::uint8_t>(value >> 8 * i));
+  return out;
+}
+
+Bytes delta_texts(ByteView bytes, bool shared_beginnings, const ParquetColumn& column, std::size_t most) {
+  EncodedPage page(bytes, most);
+  const std::vector<std::uint64_t> kept = shared_beginnings ? page.integers() : std::vector<std::uint64_t>();
+  const std::vector<std::uint64_t> sizes = page.integers();
+  if (shared_beginnings && kept.size() != sizes.size()) bad_page("has two counts of values");
+  PlainText out(column, most);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] > page.rest().size()) bad_page("is cut off");
+    out.add(shared_beginnings ? kept[i] : 0, page.take(static_cast<std::size_t>(sizes[i])));
+  }
+  return out.take();
+}
+
+Bytes split_streams(ByteView page, const ParquetColumn& column) {
+  const bool half = column.type == ParquetType::kInt32 || column.type == ParquetType::kFloat;
+  const std::size_t size =
+      column.type == ParquetType::kFixedBytes ? static_cast<std::size_t>(column.length) : (half ? 4 : 8);
+  if (size == 0 || page.size() % size != 0) bad_page("is cut off");
+  const std::size_t count = page.size() / size;
+  Bytes out(page.size());
+  for (std::size_t byte = 0; byte < size; ++byte)
+    for (std::size_t i = 0; i < count; ++i) out[i * size + byte] = page[byte * count + i];
+  return out;
+}
+
+}  // namespace
+
+Bytes plain_parquet_values(ParquetEncoding encoding, ByteView page, const ParquetColumn& column, std::size_t most) {
+  const ParquetType type = column.type;
+  const bool integer = type == ParquetType::kInt32 || type == ParquetType::kInt64;
+  const bool text = type == ParquetType::kByteArray, fixed = type == ParquetType::kFixedBytes;
+  if (encoding == ParquetEncoding::kDeltaBinaryPacked && integer) return delta_integers(page, column, most);
+  if (encoding == ParquetEncoding::kDeltaLengthByteArray && text) return delta_texts(page, false, column, most);
+  if (encoding == ParquetEncoding::kDeltaByteArray && (text || fixed)) return delta_texts(page, true, column, most);
+  if (encoding == ParquetEncoding::kByteStreamSplit &&
+      (integer || fixed || type == ParquetType::kFloat || type == ParquetType::kDouble))
+    return split_streams(page, column);
+  bad_page("is in an encoding that cannot hold the column's type");
+}
+
+}  // namespace mlx::formats
