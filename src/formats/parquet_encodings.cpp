@@ -15,7 +15,7 @@ namespace {
 
 class EncodedPage {
  public:
-  EncodedPage(ByteView bytes, std::size_t most) : rest_(bytes), most_(most) {}
+  EncodedPage(ByteView bytes, std::size_t most_values) : rest_(bytes), most_values_(most_values) {}
 
   ByteView take(std::size_t count) {
     if (count > rest_.size()) bad_page("is cut off");
@@ -45,7 +45,7 @@ class EncodedPage {
     if (parts == 0 || parts > 512 || block % parts != 0 || block / parts % 32 != 0 || block / parts == 0 ||
         block > (1 << 20))
       bad_page("has an impossible block");
-    if (count > most_ / 4) bad_page("has too many values");
+    if (count > most_values_) bad_page("has too many values");
     std::vector<std::uint64_t> values;
     values.reserve(static_cast<std::size_t>(std::min<std::uint64_t>(count, 64 * (rest_.size() + 1))));
     if (count > 0) values.push_back(value);
@@ -77,7 +77,7 @@ class EncodedPage {
   }
 
   ByteView rest_;
-  std::size_t most_;
+  std::size_t most_values_;
 };
 
 // Plain values of the column, appended one after the other.
@@ -108,9 +108,9 @@ class PlainText {
   Bytes out_;
 };
 
-Bytes delta_integers(ByteView page, const ParquetColumn& column, std::size_t most) {
+Bytes delta_integers(ByteView page, const ParquetColumn& column, std::size_t most_values, std::size_t most) {
   const std::size_t size = column.type == ParquetType::kInt32 ? 4 : 8;
-  const std::vector<std::uint64_t> values = EncodedPage(page, most).integers();
+  const std::vector<std::uint64_t> values = EncodedPage(page, std::min(most_values, most / size)).integers();
   Bytes out;
   out.reserve(values.size() * size);
   for (const std::uint64_t value : values)
@@ -118,8 +118,9 @@ Bytes delta_integers(ByteView page, const ParquetColumn& column, std::size_t mos
   return out;
 }
 
-Bytes delta_texts(ByteView bytes, bool shared_beginnings, const ParquetColumn& column, std::size_t most) {
-  EncodedPage page(bytes, most);
+Bytes delta_texts(ByteView bytes, bool shared_beginnings, const ParquetColumn& column, std::size_t most_values,
+                  std::size_t most) {
+  EncodedPage page(bytes, most_values);
   const std::vector<std::uint64_t> kept = shared_beginnings ? page.integers() : std::vector<std::uint64_t>();
   const std::vector<std::uint64_t> sizes = page.integers();
   if (shared_beginnings && kept.size() != sizes.size()) bad_page("has two counts of values");
@@ -145,13 +146,15 @@ Bytes split_streams(ByteView page, const ParquetColumn& column) {
 
 }  // namespace
 
-Bytes plain_parquet_values(ParquetEncoding encoding, ByteView page, const ParquetColumn& column, std::size_t most) {
+Bytes plain_parquet_values(ParquetEncoding encoding, ByteView page, const ParquetColumn& column, std::size_t values,
+                           std::size_t most) {
   const ParquetType type = column.type;
   const bool integer = type == ParquetType::kInt32 || type == ParquetType::kInt64;
   const bool text = type == ParquetType::kByteArray, fixed = type == ParquetType::kFixedBytes;
-  if (encoding == ParquetEncoding::kDeltaBinaryPacked && integer) return delta_integers(page, column, most);
-  if (encoding == ParquetEncoding::kDeltaLengthByteArray && text) return delta_texts(page, false, column, most);
-  if (encoding == ParquetEncoding::kDeltaByteArray && (text || fixed)) return delta_texts(page, true, column, most);
+  if (encoding == ParquetEncoding::kDeltaBinaryPacked && integer) return delta_integers(page, column, values, most);
+  if (encoding == ParquetEncoding::kDeltaLengthByteArray && text) return delta_texts(page, false, column, values, most);
+  if (encoding == ParquetEncoding::kDeltaByteArray && (text || fixed))
+    return delta_texts(page, true, column, values, most);
   if (encoding == ParquetEncoding::kByteStreamSplit &&
       (integer || fixed || type == ParquetType::kFloat || type == ParquetType::kDouble))
     return split_streams(page, column);

@@ -7,7 +7,9 @@
 namespace mlx::formats {
 
 // The values of a page as PLAIN encoding has them. kCorrupt if `page` is damaged, if the encoding cannot hold the
-// column's type, or if the result would be longer than `most`. `encoding` is one of the four.
-Bytes plain_parquet_values(ParquetEncoding encoding, ByteView page, const ParquetColumn& column, std::size_t most);
+// column's type, or if it has more than `values` values or the result would be longer than `most`. `encoding` is one of
+// the four.
+Bytes plain_parquet_values(ParquetEncoding encoding, ByteView page, const ParquetColumn& column, std::size_t values,
+                           std::size_t most);
 
 }  // namespace mlx::formats

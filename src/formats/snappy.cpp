@@ -41,7 +41,8 @@ void copy_within(std::uint8_t* to, std::size_t offset, std::size_t count) {
   if (offset >= count) {
     std::memcpy(to, to - offset, count);
   } else {
-    for (std::size_t i = 0; i < count; ++i) to[i] = to[i - offset];
+    const std::uint8_t* const from = to - offset;
+    for (std::size_t i = 0; i < count; ++i) to[i] = from[i];
   }
 }
 

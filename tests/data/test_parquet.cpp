@@ -112,7 +112,7 @@ TEST_CASE("parquet: damaged encodings are errors, within a limit of bytes") {
     formats::ParquetColumn column;
     column.type = type, column.length = 4;
     try {
-      return std::to_string(formats::plain_parquet_values(encoding, page, column, most).size());
+      return std::to_string(formats::plain_parquet_values(encoding, page, column, 1 << 20, most).size());
     } catch (const Error& error) {
       return error.message.substr(error.message.find("values ") + 7);
     }
@@ -198,4 +198,10 @@ TEST_CASE("snappy: literals, copies that overlap, and damage") {
                              "abc",
                              5),
                  5) == "snappy: the data has another size than its page says");
+}
+
+TEST_CASE("parquet: a Snappy copy that repeats what it has just written reaches back by its offset") {
+  Bytes plain(9);
+  formats::unpack_snappy(Bytes{9, 2 << 2, 'a', 'b', 'c', (6 - 4) << 2 | 1, 3}, plain);
+  CHECK(as_text(plain) == "abcabcabc");
 }

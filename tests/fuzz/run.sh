@@ -6,13 +6,15 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 seconds=${1:-30}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(foreign formats manifest operation pack pictures pointer remote settings wire)
+[ ${#targets[@]} -gt 0 ] || targets=(foreign formats manifest operation pack pictures pointer remote settings tables wire)
 if [ ! -f build/fuzz/build.ninja ]; then cmake --preset fuzz >/dev/null; fi
 ninja -C build/fuzz --quiet "${targets[@]/#/fuzz_}" fuzz_seeds
 corpus=$(mktemp -d)
 trap 'rm -rf "$corpus"' EXIT
 build/fuzz/fuzz_seeds "$corpus"
 cp -r tests/data/pictures "$corpus/pictures"
+gzip -kn "$corpus"/tables/*
+cp tests/data/{parquet,arrays,sqlite}/*.{parquet,npz,npy,sqlite} "$corpus/tables" 2>/dev/null || true
 mkdir -p build/fuzz/found
 share=$((seconds / ${#targets[@]}))
 [ "$share" -gt 0 ] || share=1

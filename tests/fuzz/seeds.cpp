@@ -1,4 +1,6 @@
 // Writes a few correct inputs for each target into FOLDER/TARGET/: where the fuzzer starts from.
+#include <zstd.h>
+
 #include <algorithm>
 #include <cstdio>
 
@@ -171,6 +173,24 @@ void headers() {
   seed("formats", with_size(4096, gguf.bytes()));
 }
 
+// Every dialect of text, also in UTF-16 and compressed with zstd; run.sh adds gzip and the binary formats. A text's
+// kind follows from its size (tables.cpp), so each is there in three sizes.
+void tables() {
+  for (const std::string text :
+       {"id,city,price\n1,\"Oslo, \"\"N\"\"\",1.5\n2,,NA\n3,Bergen,-2e3\n4,true,inf\n5,x,0\n6,y,7\n7,z,8\n8,a,9\n",
+        "a;b\r\n1,5;x\r\n2,5;\"y\r\nz\"\r\n", "a\tb|c\n1\t2\n\n3\t4\n", "caf\xe9,b\n\x80,2\n", "1|2\n3|4\n",
+        "{\"a\":1,\"b\":\"x\"}\n{\"b\":null,\"c\":[1,{\"d\":2.50}]}\n\n{\"a\":1e3,\"\\u00e4\":true}\n[1,2]\n7\n"}) {
+    for (std::size_t more = 0; more < 3; ++more) seed("tables", as_bytes(text + std::string(more, '\n')));
+    Bytes wide{0xFF, 0xFE};
+    for (const char c : text) wide.push_back(static_cast<std::uint8_t>(c)), wide.push_back(0);
+    seed("tables", wide);
+    Bytes packed(ZSTD_compressBound(text.size()));
+    packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 1));
+    seed("tables", packed);
+  }
+  seed("tables", joined(formats::encode_idx_header(formats::IdxType::kU8, {2, 3, 3}), Bytes(18, 7)));
+}
+
 void foreign() {
   seed("foreign", as_bytes(formats::encode_lfs_pointer(
                       {.oid = Digest::of("x"), .size = 1, .extensions = {{"ext-0-case", "sha256:00"}}})));
@@ -227,6 +247,7 @@ int main(int argc, char** argv) {
     manifests();
     words();
     headers();
+    tables();
     foreign();
     messages();
   } catch (const Error& error) {

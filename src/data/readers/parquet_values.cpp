@@ -25,6 +25,8 @@ using formats::ParquetPageKind;
 using formats::ParquetType;
 
 constexpr std::size_t kLargestPage = std::size_t{256} << 20;
+constexpr std::size_t kLargestDictionary = std::size_t{4} << 20;  // values, which take 40 bytes each
+constexpr std::size_t kSnappyRatio = 22;                          // three bytes stand for at most 64
 constexpr std::size_t kUsualHeader = 4096, kLargestHeader = 1 << 20;
 constexpr int kJulianDayOf1970 = 2440588;
 
@@ -241,13 +243,13 @@ Bytes ParquetValues::plain_bytes(const ParquetPage& page) {
     if (stored.size() != page.plain_size) damaged("a page has another size than it says");
     return stored;
   }
-  Bytes plain(page.plain_size);
-  std::copy_n(stored.data(), before, plain.data());
   const ByteView packed = ByteView(stored).subspan(before);
-  const std::span<std::uint8_t> to = std::span(plain).subspan(before);
-  if (to.empty()) return plain;
+  if (page.plain_size == before) return Bytes(stored.begin(), stored.begin() + static_cast<std::ptrdiff_t>(before));
   if (codec_ == ParquetCodec::kSnappy) {
-    formats::unpack_snappy(packed, to);
+    if ((page.plain_size - before) / kSnappyRatio > packed.size()) damaged("a page is shorter than it says");
+    Bytes plain(page.plain_size);
+    std::copy_n(stored.data(), before, plain.data());
+    formats::unpack_snappy(packed, std::span(plain).subspan(before));
     return plain;
   }
   if (codec_ != ParquetCodec::kGzip && codec_ != ParquetCodec::kZstd)
@@ -261,8 +263,15 @@ Bytes ParquetValues::plain_bytes(const ParquetPage& page) {
     return got;
   };
   if (!is_compressed(packed)) damaged(fmt::format("a page is not {}", name_of(codec_)));
-  if (open_stream(read, fmt::format("column '{}'", column_.name))->read(to.data(), to.size()) != to.size())
-    damaged("a page is shorter than it says");
+  const std::unique_ptr<ByteStream> stream = open_stream(read, fmt::format("column '{}'", column_.name));
+  // Memory grows with what is really there, not with what the page says.
+  Bytes plain(stored.begin(), stored.begin() + static_cast<std::ptrdiff_t>(before));
+  while (plain.size() < page.plain_size) {
+    const std::size_t done = plain.size();
+    plain.resize(std::min(page.plain_size, done + std::max(done, 8 * stored.size() + kUsualHeader)));
+    if (stream->read(plain.data() + done, plain.size() - done) != plain.size() - done)
+      damaged("a page is shorter than it says");
+  }
   return plain;
 }
 
@@ -285,11 +294,12 @@ void ParquetValues::begin_data(const ParquetPage& page) {
   } else if (has_levels_) {
     levels_ = HybridReader(take(load_little_endian<std::uint32_t>(take(4).data())), 1);
   }
-  begin_values(page.encoding);
+  begin_values(page);
   left_in_page_ = page.values;
 }
 
-void ParquetValues::begin_values(ParquetEncoding encoding) {
+void ParquetValues::begin_values(const ParquetPage& page) {
+  const ParquetEncoding encoding = page.encoding;
   indexed_ = encoding == ParquetEncoding::kPlainDictionary || encoding == ParquetEncoding::kRleDictionary;
   runs_ = encoding == ParquetEncoding::kRle && column_.type == ParquetType::kBoolean;
   if (indexed_) {
@@ -301,7 +311,8 @@ void ParquetValues::begin_values(ParquetEncoding encoding) {
   } else if (encoding == ParquetEncoding::kDeltaBinaryPacked || encoding == ParquetEncoding::kDeltaLengthByteArray ||
              encoding == ParquetEncoding::kDeltaByteArray || encoding == ParquetEncoding::kByteStreamSplit) {
     // A page whose values are all null may have no bytes for them.
-    decoded_ = values_.empty() ? Bytes() : formats::plain_parquet_values(encoding, values_, column_, kLargestPage);
+    decoded_ = values_.empty() ? Bytes()
+                               : formats::plain_parquet_values(encoding, values_, column_, page.values, kLargestPage);
     values_ = decoded_;
   } else if (encoding != ParquetEncoding::kPlain) {
     throw Error(ErrorKind::kUsage,
@@ -316,6 +327,8 @@ void ParquetValues::begin_dictionary(const ParquetPage& page) {
   values_ = dictionary_page_;
   bit_ = 0;
   if (page.values > dictionary_page_.size()) damaged("a dictionary has fewer values than it says");
+  if (page.values > kLargestDictionary)
+    damaged(fmt::format("a dictionary has more than {} values", kLargestDictionary));
   dictionary_.clear();
   dictionary_texts_.clear();
   dictionary_.resize(page.values);

@@ -48,7 +48,7 @@ class ParquetValues {
   void read_page();
   void begin_page(const formats::ParquetPage& page);
   void begin_data(const formats::ParquetPage& page);
-  void begin_values(formats::ParquetEncoding encoding);
+  void begin_values(const formats::ParquetPage& page);
   void begin_dictionary(const formats::ParquetPage& page);
   Bytes plain_bytes(const formats::ParquetPage& page);
   ByteView take(std::size_t count);

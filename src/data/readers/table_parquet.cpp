@@ -38,6 +38,9 @@ class ParquetReader final : public TableReader {
       columns_.push_back(column.name);
       values_.emplace_back(*source_, column);
     }
+    if (columns_.empty())
+      throw Error(ErrorKind::kCorrupt, "parquet: the file has no column of numbers or text",
+                  left_out_.empty() ? "" : "lists, groups and binary are left out: " + left_out_);
     if (columns_.size() > kMostColumns)
       fail(ErrorKind::kCorrupt, "parquet: {} columns, more than a table may have", columns_.size());
   }

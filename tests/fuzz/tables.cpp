@@ -1,0 +1,62 @@
+// Readers of tables and of IDX files: whatever a file says, its rows are the same when they are read again.
+#include "data/readers/idx_reader.h"
+#include "data/readers/table_format.h"
+#include "fuzz.h"
+
+using namespace mlx;
+using namespace mlx::data;
+
+namespace {
+
+constexpr std::uint64_t kMostRows = 2000;  // a run of equal values may hold more than anyone waits for
+
+std::string shown(const TableReader& reader, const Row& row) {
+  std::string text, buffer;
+  for (const Cell& cell : row.cells) {
+    fuzz::require(cell.column < reader.columns().size(), "a cell has a column");
+    text += std::to_string(cell.column) + '=' + std::string(text_of(cell, buffer)) + '\n';
+  }
+  return text;
+}
+
+// Formats with a mark are found by it; the size tells which kind of text other bytes are.
+void read_rows_twice(const std::string& file, const char* name) {
+  const FoundTable found = find_table(memory_source(file), name);
+  const std::unique_ptr<TableReader> reader = read_table(found.open(), found.kind);
+  Row row;
+  std::uint64_t rows = 0, kept = 0;
+  std::string expected;
+  while (rows < kMostRows && reader->next(row)) {
+    fuzz::require(!row.cells.empty() || found.kind == TableKind::kJsonLines, "a row has cells");
+    const std::string text = shown(*reader, row);
+    if (rows++ == file.size() % 7) expected = text, kept = row.offset;
+  }
+  (void)reader->found_out();
+  if (rows <= file.size() % 7) return;
+  reader->seek(kept);
+  fuzz::require(reader->next(row) && row.offset == kept && shown(*reader, row) == expected, "the row is found again");
+}
+
+void read_images(ByteView file) {
+  NoProgress silent;
+  const auto read = [&](std::uint64_t offset, void* to, std::size_t count) -> std::size_t {
+    const auto from = static_cast<std::size_t>(std::min<std::uint64_t>(offset, file.size()));
+    const ByteView part = file.subspan(from, std::min(count, file.size() - from));
+    std::copy(part.begin(), part.end(), static_cast<std::uint8_t*>(to));
+    return part.size();
+  };
+  const IdxImages images = read_idx_images(read, "file", silent);
+  fuzz::require(
+      images.pixels.size() == static_cast<std::size_t>(images.count * images.height * images.width * images.channels),
+      "pixels fill the images");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  constexpr const char* kNames[] = {"table.csv", "table.tsv", "table.jsonl"};
+  const std::string file(reinterpret_cast<const char*>(data), size);
+  fuzz::errors_are_fine([&] { read_rows_twice(file, kNames[size % 3]); });
+  fuzz::errors_are_fine([&] { read_images({data, size}); });
+  return 0;
+}
