@@ -1,4 +1,6 @@
 // mlx predict for models of rows: the class and its probability, the probability of each label, or the numbers.
+#include <sys/stat.h>
+
 #include <fmt/format.h>
 
 #include <memory>
@@ -25,6 +27,11 @@ struct Table {
 
 Table read_file_rows(const std::string& word, const std::string& path, const data::RowSchema& schema,
                      Context& context) {
+  for (const std::string_view ending : data::kSqliteLogs) {
+    struct stat log {};
+    const std::string beside = path + std::string(ending);
+    if (stat(beside.c_str(), &log) == 0 && log.st_size > 0) data::fail_unsettled(word, beside);
+  }
   const data::FoundTable found = data::find_table(data::disk_source(path, context.progress().interruption()), word);
   const data::RowFile file{found.open, found.kind, word};
   context.progress().begin(fmt::format("reading {}", word), 0, "B");

@@ -174,7 +174,7 @@ std::vector<Part> divide_rows(const RowFile& file, const SplitRule& rule, const 
                 "add column = \"NAME\" to [split]");
   }
   return in_table(file, [&] {
-    const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
+    const std::unique_ptr<TableReader> reader = read_table(file);
     CellReader cells(file.kind);
     Divider divider(rule);
     std::vector<std::uint64_t> names;

@@ -97,7 +97,7 @@ Seen first_seen(const std::string& name, const RowFile& file, const RowOptions& 
 }
 
 Scan scan(const RowFile& file, const RowOptions& options) {
-  const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
+  const std::unique_ptr<TableReader> reader = read_table(file);
   CellReader cells(file.kind);
   Scan out;
   Row row;
@@ -185,7 +185,7 @@ void add_facts(const RowFile& file, const Scan& scan, const RowSchema& schema, T
 
 // Throws for the first row in which a column has no value. Searched only when it is an error.
 void fail_missing(const RowFile& file, const Seen& column, bool target) {
-  const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
+  const std::unique_ptr<TableReader> reader = read_table(file);
   CellReader cells(file.kind);
   Row row;
   while (reader->next(row)) {

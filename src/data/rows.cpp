@@ -65,7 +65,7 @@ class RowReader {
   }
 
   void run(Progress& progress) {
-    const std::unique_ptr<TableReader> reader = read_table(file_.open(), file_.kind);
+    const std::unique_ptr<TableReader> reader = read_table(file_);
     Row row;
     std::uint64_t reported = 0;
     no_header_ = reader->no_header();
@@ -221,7 +221,7 @@ void reserve_rows(Rows& rows, const RowFile& file, std::size_t numbers, std::siz
   if (!size || *size < 16 * kLooked || table_format(file.kind).recognises) return;
   std::uint64_t count = 0;
   try {
-    const std::unique_ptr<TableReader> reader = read_table(std::move(source), file.kind);
+    const std::unique_ptr<TableReader> reader = read_table(std::move(source), file.kind, file.table);
     Row row;
     while (reader->next(row) && row.offset < kLooked) ++count;
   } catch (const Error&) {  // reading the rows tells it better
@@ -246,6 +246,10 @@ std::size_t count_numbers(const RowSchema& schema) {
 }
 
 }  // namespace
+
+std::unique_ptr<TableReader> read_table(const RowFile& file) {
+  return read_table(file.open(), file.kind, file.table);
+}
 
 RowView Rows::operator[](std::int64_t index) const {
   const auto row = static_cast<std::size_t>(index);

@@ -68,7 +68,9 @@ struct RowFile {
   TableKind kind = TableKind::kCsv;
   std::string name;               // for messages
   const char* row_word = "line";  // of text formats, for messages: "FILE: line 2: …"
+  std::string table{};            // of a file with several tables; "" for the only one
 };
+std::unique_ptr<TableReader> read_table(const RowFile& file);
 
 // What to do with rows that lack a feature's value. kAuto is kMean if the training split has such rows, else kError, so
 // that a model that never saw one refuses them.

@@ -23,7 +23,9 @@ SplitFiles declared_files(TomlReader& split, const Files& files) {
   for (const Kind* kind : kinds()) {
     if (!split.has(kind->name)) continue;
     std::string root = split.is_text(kind->name) ? split.string(kind->name) : "";
-    return {kind, kind->declared(split, files), std::move(root)};
+    SplitFiles out{kind, kind->declared(split, files), std::move(root)};
+    if (kind->form == Form::kFeatures) out.table = split.string("table", "");
+    return out;
   }
   return {kinds()[0], kinds()[0]->declared(split, files)};
 }
@@ -146,7 +148,8 @@ StoredSplit stored_split(const store::Store& store, const Digest& manifest, cons
             files_in_part(*of.kind, std::move(of.files), of.part),
             std::move(layout.class_names),
             std::move(of.root),
-            std::move(of.part)};
+            std::move(of.part),
+            std::move(of.table)};
   }
   if (layout.splits.empty()) {
     std::string names;

@@ -12,7 +12,8 @@
 //   dataset.toml   [classes]                            [splits.train]
 //                  names = ["T-shirt", "Trouser", …]    images = "a/pictures.idx"
 //                                                       labels = "a/labels.idx"
-//                  or in a split: rows = "a/table.csv", or text = ["a.txt", "b.txt"]
+//                  or in a split: rows = "a/table.csv", or text = ["a.txt", "b.txt"]; for a database with several
+//                  tables, table = "name" beside rows
 //                  [split]: a rule (split_rule.h) that divides the split "train", or the only one
 #pragma once
 
@@ -39,6 +40,7 @@ struct SplitFiles {
   std::vector<store::Entry> files;  // in the order given by the kind
   std::string root{};               // for kinds with many files: the folder below which they lie
   std::optional<SplitPart> part{};  // nullopt: all items of the files
+  std::string table{};              // of a file with several tables; "" for the only one
 };
 struct Layout {
   std::map<std::string, SplitFiles> splits;
@@ -52,6 +54,7 @@ struct StoredSplit {
   std::vector<std::string> class_names;
   std::string root{};
   std::optional<SplitPart> part{};
+  std::string table{};
 };
 
 // Where splits are divided by a rule that the dataset does not have.

@@ -15,7 +15,7 @@ using namespace mlx::data;
 namespace {
 
 RowSchema all_numbers(const RowFile& file) {
-  const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
+  const std::unique_ptr<TableReader> reader = read_table(file);
   RowSchema schema;
   for (const std::string& name : reader->columns()) schema.features.push_back({name});
   return schema;

@@ -240,8 +240,16 @@ const char* row_key_set(const Reading& reading) {
   return rows.columns.empty() ? nullptr : "columns";
 }
 
+// A database whose last changes lie in a file beside it is not whole.
+void check_settled(const store::Entry& table, const Files& files) {
+  for (const std::string_view ending : kSqliteLogs)
+    if (const auto log = files.find(table.path + std::string(ending)); log != files.end() && log->second.size > 0)
+      fail_unsettled(table.path, log->first);
+}
+
 void find_row_splits(const Files& files, Layout& layout) {
   const std::vector<store::Entry> tables = files_with(files, table_endings());
+  for (const store::Entry& table : tables) check_settled(table, files);
   for (const store::Entry& table : tables) {
     const std::string split = split_named(stem_with(table.path, table_endings()));
     if (!split.empty()) add_split(layout, split, {&rows_kind, {table}}, "rows");
@@ -254,13 +262,8 @@ std::vector<store::Entry> declared_rows(TomlReader& split, const Files& files) {
   if (!table_kind(table.path))
     split.fail_at("rows", fmt::format("expected a file that ends in {}, text also in .gz or .zst after it",
                                       table_endings_text()));
+  check_settled(table, files);
   return {std::move(table)};
-}
-
-RowFile table_of(const StoredSplit& split) {
-  const store::Entry& entry = split.files.at(0);
-  const FoundTable found = find_table(stored_source(*split.store, entry.content), entry.path);
-  return {found.open, found.kind, entry.path};
 }
 
 RowSchema schema_of(const RowFile& file, const Reading& reading, TableFacts* facts = nullptr) {
@@ -277,7 +280,7 @@ IndexSet rows_in(const StoredSplit& split, const RowFile& file) {
 
 Description describe_stored_rows(const StoredSplit& split, const Reading& reading) {
   TableFacts facts;
-  const RowFile file = table_of(split);
+  const RowFile file = row_file(split);
   const RowSchema schema = schema_of(file, reading, &facts);
   if (split.part) facts.rows = rows_in(split, file).size();
   Description out = description_of_rows(schema, facts.rows);
@@ -289,7 +292,7 @@ Description describe_stored_rows(const StoredSplit& split, const Reading& readin
 template <typename Read>
 auto read_stored_rows(const StoredSplit& split, const Reading& reading, Progress& progress, Read&& read) {
   split.store->want(split.files);
-  const RowFile file = table_of(split);
+  const RowFile file = row_file(split);
   progress.begin(fmt::format("reading {}", file.name), 0, "B");
   const bool fitted = reading.fitted && reading.fitted->rows;
   const RowSchema schema = fitted ? *reading.fitted->rows : schema_of(file, reading);
@@ -328,6 +331,12 @@ const Kind rows_kind = {
     .describe = describe_stored_rows,
     .load = load_stored_rows,
 };
+
+RowFile row_file(const StoredSplit& split) {
+  const store::Entry& entry = split.files.at(0);
+  const FoundTable found = find_table(stored_source(*split.store, entry.content), entry.path);
+  return {found.open, found.kind, entry.path, "line", split.table};
+}
 
 SpooledRows spool_rows(const Rows& rows, const MemoryBudget& budget) {
   RowSpooler spooler(rows.schema, budget);

@@ -20,6 +20,8 @@ inline DatasetPtr make_dataset(const Rows& rows) {
   return make_dataset(spool_rows(rows));
 }
 
+// The table of a split that holds rows.
+RowFile row_file(const StoredSplit& split);
 // The rows of the named split of a version in memory, with their targets. Throws kUsage if the split holds something
 // else.
 Rows load_rows(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,

@@ -11,6 +11,7 @@
 #include "data/kinds/images.h"
 #include "data/kinds/photo_files.h"
 #include "data/kinds/photos.h"
+#include "data/kinds/rows_dataset.h"
 #include "data/readers/byte_stream.h"
 #include "data/readers/table_format.h"
 #include "data/row_value.h"
@@ -22,12 +23,6 @@ using See = std::function<void(const Observation&)>;
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 constexpr std::size_t kLongestLine = std::size_t{1} << 20;  // of a longer line, only its beginning is looked at
 constexpr std::size_t kShortestEqualLine = 40;              // equal shorter lines are usual in any text
-
-RowFile scanned_table(const StoredSplit& split) {
-  const store::Entry& entry = split.files.at(0);
-  const FoundTable found = find_table(stored_source(*split.store, entry.content), entry.path);
-  return {found.open, found.kind, entry.path};
-}
 
 // Equal rows have equal sums, whatever the order of their columns and the format of their table.
 std::uint64_t hash_of_row(const std::vector<ObservedField>& fields, const std::vector<std::uint64_t>& names) {
@@ -57,12 +52,12 @@ class InPart {
 };
 
 void scan_table(const StoredSplit& split, const See& see, ScanFacts& facts, Progress& progress) {
-  const RowFile file = scanned_table(split);
+  const RowFile file = row_file(split);
   InPart in_part = split.part
                        ? InPart(divide_rows(file, split.part->rule, split.store->interruption()), split.part->part)
                        : InPart();
   in_table(file, [&] {
-    const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
+    const std::unique_ptr<TableReader> reader = read_table(file);
     CellReader cells(file.kind);
     std::vector<std::uint64_t> names;
     std::vector<ObservedField> fields;
@@ -248,7 +243,7 @@ std::vector<std::uint64_t> numbers_of(const StoredSplit& split, std::vector<std:
   }
   std::vector<std::uint64_t> ascending = places;
   std::ranges::sort(ascending);
-  const RowFile file = scanned_table(split);
+  const RowFile file = row_file(split);
   const std::vector<std::uint64_t> lines = in_table(file, [&] { return lines_of(*file.open(), ascending, file.kind); });
   for (std::uint64_t& place : places)
     place = lines[static_cast<std::size_t>(std::ranges::lower_bound(ascending, place) - ascending.begin())];

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "base/error.h"
 #include "data/readers/table_format.h"
 
 namespace mlx::data {
@@ -146,8 +147,13 @@ std::string_view text_of(const Cell& cell, std::string& buffer) {
   return buffer;
 }
 
-std::unique_ptr<TableReader> read_table(std::unique_ptr<Source> source, TableKind kind) {
-  return table_format(kind).open(std::move(source));
+std::unique_ptr<TableReader> read_table(std::unique_ptr<Source> source, TableKind kind, const std::string& table) {
+  const TableFormat& format = table_format(kind);
+  if (!table.empty() && !format.has_tables)
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{} files have no tables with names: 'table' is for SQLite", format.name),
+                "leave out 'table' in dataset.toml");
+  return format.open(std::move(source), table);
 }
 
 std::vector<std::uint64_t> lines_of(const Source& source, const std::vector<std::uint64_t>& offsets, TableKind kind) {

@@ -70,8 +70,9 @@ class TableReader {
   // Guesses about the rows read so far that may be wrong: "cells end at ';'"; else "".
   virtual std::string found_out() const { return {}; }
 };
-// The source's bytes are plain: neither compressed nor UTF-16 (table_format.h).
-std::unique_ptr<TableReader> read_table(std::unique_ptr<Source> source, TableKind kind);
+// The source's bytes are plain: neither compressed nor UTF-16 (table_format.h). `table`: which of the file's tables; ""
+// for the only one. kUsage if the format has no names of tables.
+std::unique_ptr<TableReader> read_table(std::unique_ptr<Source> source, TableKind kind, const std::string& table = {});
 
 // The line number (from 1) of each offset, or the number of its row in formats without lines; `offsets` are ascending.
 std::vector<std::uint64_t> lines_of(const Source& source, const std::vector<std::uint64_t>& offsets,

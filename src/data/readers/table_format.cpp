@@ -20,11 +20,16 @@ constexpr std::string_view kSqliteEndings[] = {".sqlite", ".sqlite3"};
 constexpr std::array<std::string_view, 9> kEndings = {".csv", ".tsv",     ".jsonl",  ".ndjson", ".npy",
                                                       ".npz", ".parquet", ".sqlite", ".sqlite3"};
 
-std::unique_ptr<TableReader> open_csv(std::unique_ptr<Source> source) {
+std::unique_ptr<TableReader> open_csv(std::unique_ptr<Source> source, const std::string& /*table*/) {
   return read_csv(std::move(source), '\0');
 }
-std::unique_ptr<TableReader> open_tsv(std::unique_ptr<Source> source) {
+std::unique_ptr<TableReader> open_tsv(std::unique_ptr<Source> source, const std::string& /*table*/) {
   return read_csv(std::move(source), '\t');
+}
+// Of a format whose files are one table.
+template <std::unique_ptr<TableReader> (*kRead)(std::unique_ptr<Source>)>
+std::unique_ptr<TableReader> open_only(std::unique_ptr<Source> source, const std::string& /*table*/) {
+  return kRead(std::move(source));
 }
 bool is_npy(ByteView head) {
   return as_text(head).starts_with("\x93NUMPY");
@@ -40,13 +45,13 @@ bool is_parquet(ByteView head) {
 }
 
 constexpr TableFormat kFormats[] = {
-    {TableKind::kCsv, "CSV", kCsvEndings, "line", nullptr, open_csv},
-    {TableKind::kTsv, "TSV", kTsvEndings, "line", nullptr, open_tsv},
-    {TableKind::kJsonLines, "JSON lines", kJsonEndings, "line", nullptr, read_json_lines},
-    {TableKind::kNpy, "npy", kNpyEndings, "row", is_npy, read_npy},
-    {TableKind::kNpz, "npz", kNpzEndings, "row", is_zip, read_npz},
-    {TableKind::kParquet, "Parquet", kParquetEndings, "row", is_parquet, read_parquet},
-    {TableKind::kSqlite, "SQLite", kSqliteEndings, "row", is_sqlite, read_sqlite},
+    {TableKind::kCsv, "CSV", kCsvEndings, "line", nullptr, false, open_csv},
+    {TableKind::kTsv, "TSV", kTsvEndings, "line", nullptr, false, open_tsv},
+    {TableKind::kJsonLines, "JSON lines", kJsonEndings, "line", nullptr, false, open_only<read_json_lines>},
+    {TableKind::kNpy, "npy", kNpyEndings, "row", is_npy, false, open_only<read_npy>},
+    {TableKind::kNpz, "npz", kNpzEndings, "row", is_zip, false, open_only<read_npz>},
+    {TableKind::kParquet, "Parquet", kParquetEndings, "row", is_parquet, false, open_only<read_parquet>},
+    {TableKind::kSqlite, "SQLite", kSqliteEndings, "row", is_sqlite, true, read_sqlite},
 };
 
 const TableFormat* recognised(ByteView head) {
@@ -91,6 +96,11 @@ std::optional<TableKind> table_kind(std::string_view path) {
     for (const std::string_view ending : format.endings)
       if (path.ends_with(ending)) return format.kind;
   return std::nullopt;
+}
+
+void fail_unsettled(const std::string& table, const std::string& log) {
+  throw Error(ErrorKind::kUsage, fmt::format("{}: {} holds changes that are not in it", table, log),
+              fmt::format("close what writes to it, or `sqlite3 {} 'PRAGMA journal_mode = DELETE'`", table));
 }
 
 FoundTable find_table(const OpenSource& stored, const std::string& name) {

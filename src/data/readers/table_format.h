@@ -21,7 +21,8 @@ struct TableFormat {
   std::span<const std::string_view> endings;    // of files' names
   const char* row_word = "line";                // how errors and diffs name a row
   bool (*recognises)(ByteView head) = nullptr;  // by its first bytes; null if they do not tell
-  std::unique_ptr<TableReader> (*open)(std::unique_ptr<Source> source) = nullptr;
+  bool has_tables = false;                      // several in a file, each with a name
+  std::unique_ptr<TableReader> (*open)(std::unique_ptr<Source> source, const std::string& table) = nullptr;
 };
 std::span<const TableFormat> table_formats();
 const TableFormat& table_format(TableKind kind);
@@ -41,12 +42,17 @@ FoundTable find_table(const OpenSource& stored, const std::string& name);
 // The same for text without a name: an object is JSON lines; a tab in the first line before any comma is TSV.
 FoundTable find_nameless_table(const OpenSource& stored, const std::string& name);
 
+// Endings of the files beside a SQLite file that hold changes which are not in it; empty ones hold none.
+constexpr std::string_view kSqliteLogs[] = {"-wal", "-journal"};
+[[noreturn]] void fail_unsettled(const std::string& table, const std::string& log);  // kUsage
+
 // One reader for each format.
 std::unique_ptr<TableReader> read_csv(std::unique_ptr<Source> source, char separator);  // 0: guessed
 std::unique_ptr<TableReader> read_json_lines(std::unique_ptr<Source> source);
 std::unique_ptr<TableReader> read_npy(std::unique_ptr<Source> source);
 std::unique_ptr<TableReader> read_npz(std::unique_ptr<Source> source);
 std::unique_ptr<TableReader> read_parquet(std::unique_ptr<Source> source);
-std::unique_ptr<TableReader> read_sqlite(std::unique_ptr<Source> source);
+// `table`: as for store::SqliteTable.
+std::unique_ptr<TableReader> read_sqlite(std::unique_ptr<Source> source, const std::string& table);
 
 }  // namespace mlx::data

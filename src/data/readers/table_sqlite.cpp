@@ -1,4 +1,4 @@
-// SQLite files with one table. The file is in memory as a whole, because SQLite reads it out of order.
+// One table of a SQLite file. The file is in memory as a whole, because SQLite reads it out of order.
 #include <utility>
 
 #include "base/error.h"
@@ -22,13 +22,10 @@ Bytes read_database(const Source& source) {
 
 class SqliteReader final : public TableReader {
  public:
-  explicit SqliteReader(const Source& source) : table_(read_database(source)) { table_.seek(0); }
+  SqliteReader(const Source& source, const std::string& table) : table_(read_database(source), table) {}
 
   bool next(Row& row) override {
-    if (ended_ || !table_.next()) {
-      ended_ = true;  // another step would begin again
-      return false;
-    }
+    if (!table_.next()) return false;
     row.offset = row_++;
     row.cells.resize(table_.columns().size());
     for (std::size_t i = 0; i < row.cells.size(); ++i) {
@@ -40,9 +37,14 @@ class SqliteReader final : public TableReader {
 
   void seek(std::uint64_t offset) override {
     table_.seek(offset);
-    row_ = offset, ended_ = false;
+    row_ = offset;
   }
   const std::vector<std::string>& columns() const override { return table_.columns(); }
+  std::string found_out() const override {
+    std::string names;
+    for (const std::string& name : table_.generated()) names += (names.empty() ? "" : ", ") + name;
+    return names.empty() ? "" : "left out as generated: " + names;
+  }
 
  private:
   void read_cell(Cell& cell, int column) const {
@@ -73,13 +75,12 @@ class SqliteReader final : public TableReader {
 
   store::SqliteTable table_;
   std::uint64_t row_ = 0;
-  bool ended_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<TableReader> read_sqlite(std::unique_ptr<Source> source) {
-  return std::make_unique<SqliteReader>(*source);
+std::unique_ptr<TableReader> read_sqlite(std::unique_ptr<Source> source, const std::string& table) {
+  return std::make_unique<SqliteReader>(*source, table);
 }
 
 }  // namespace mlx::data

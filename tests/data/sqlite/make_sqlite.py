@@ -19,3 +19,11 @@ write("one.sqlite", '''PRAGMA journal_mode = WAL; CREATE TABLE t(n INTEGER, x RE
     CREATE VIEW v AS SELECT n FROM t; CREATE TRIGGER r AFTER INSERT ON t BEGIN DELETE FROM t; END;''', 4096)
 write("two.sqlite", "CREATE TABLE b(x); CREATE TABLE a(x);")
 write("blob.sqlite", "CREATE TABLE t(a, b); INSERT INTO t VALUES (1, x'00ff');")
+# A column that is an expression, a name that hides the rowid, and a table whose rows are in the order of its key.
+write("kinds.sqlite", '''CREATE TABLE plain(rowid TEXT, n INTEGER, twice AS (2 * n));
+    INSERT INTO plain VALUES ('a', 1), ('b', 2);
+    CREATE TABLE keyed(k TEXT PRIMARY KEY, n) WITHOUT ROWID; INSERT INTO keyed VALUES ('z', 26), ('c', 3), ('m', 13);
+    CREATE VIRTUAL TABLE words USING fts5(w);''')
+# Rowids with gaps, over more rows than are kept between two places.
+write("long.sqlite", "CREATE TABLE t(x); WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 8999)"
+      " INSERT INTO t(rowid, x) SELECT 3 * i - 5000, i FROM n;")
