@@ -16,7 +16,7 @@ OWNERS = {
     r"git2(\.h|/.*)": ("src/base/git.", "src/base/git_open."),
     r"(oneapi/)?dnnl.*": ("kernels/onednn/",),
     r"CLI/.*": ("cmd/cli/cli.cpp",),
-    r"zstd\.h": ("store/format/codec.", "src/data/readers/byte_stream.", "tests/data/test_tables."),
+    r"zstd\.h": ("store/format/codec.", "src/data/readers/byte_stream.", "tests/data/test_tables.", "tests/fuzz/seeds."),
     r"curl/.*": ("store/remote/curl/",),
     r"jpeglib\.h|png\.h|tiffio\.h|webp/.*": ("src/data/images/codecs/",),
     r"toml\+\+/.*": ("src/base/toml",),
