@@ -15,7 +15,12 @@ constexpr std::uint64_t kHoldOutEpoch = ~std::uint64_t{0};  // an epoch number t
 
 StoredSplit split_of(const store::Store& store, const Digest& manifest, const std::string& split,
                      const Reading& reading) {
-  return stored_split(store, manifest, split, reading.division ? &*reading.division : nullptr);
+  StoredSplit out = stored_split(store, manifest, split, reading.division ? &*reading.division : nullptr);
+  const auto all = kinds();
+  const auto claiming = std::ranges::find_if(
+      all, [&](const Kind* kind) { return kind != out.kind && kind->claims && kind->claims(out, reading); });
+  if (claiming != all.end()) out.kind = *claiming;
+  return out;
 }
 
 }  // namespace

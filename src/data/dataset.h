@@ -105,7 +105,9 @@ struct PhotoOptions {
 struct Reading {
   std::optional<Division> division;  // of the splits, instead of the dataset's own rule
   RowOptions rows;
-  std::string tokenizer;  // "bytes" or "chars"; "" if not given, which means bytes
+  std::string tokenizer;           // "bytes" or "chars"; "" if not given, which means bytes
+  std::string column;              // of text in a table; "" if not given
+  std::vector<const Kind*> taken;  // the kinds that the model's family takes; none if that is not known
   Augment augment;
   MemoryBudget budget;  // of the examples; changes no bit of them
   PhotoOptions photos;

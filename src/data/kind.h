@@ -57,6 +57,9 @@ struct Kind {
   // The files of a split declared in dataset.toml.
   std::vector<store::Entry> (*declared)(TomlReader& split, const Files& files) = nullptr;
 
+  // Whether this kind reads a split whose files' names are those of another kind. Null if it never does.
+  bool (*claims)(const StoredSplit& split, const Reading& reading) = nullptr;
+
   // Hashes of the items' content, if they are known without reading the items; null or empty if not.
   std::vector<std::uint64_t> (*contents)(const StoredSplit& split) = nullptr;
   // Describes a split, without reading the examples if that is cheaper.

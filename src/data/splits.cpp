@@ -11,6 +11,7 @@
 #include "base/toml.h"
 #include "data/division.h"
 #include "data/readers/byte_stream.h"
+#include "data/readers/table_format.h"
 
 namespace mlx::data {
 namespace {
@@ -25,6 +26,7 @@ SplitFiles declared_files(TomlReader& split, const Files& files) {
     std::string root = split.is_text(kind->name) ? split.string(kind->name) : "";
     SplitFiles out{kind, kind->declared(split, files), std::move(root)};
     if (kind->form == Form::kFeatures) out.table = split.string("table", "");
+    if (kind->windows) out.column = split.string("column", "");
     return out;
   }
   return {kinds()[0], kinds()[0]->declared(split, files)};
@@ -90,10 +92,11 @@ void divide(const Division& division, Layout& layout) {
   }
 }
 
-// Text is divided file by file: every other kind divides its items when it reads them.
+// Plain text is divided file by file: all else divides its items when they are read.
 std::vector<store::Entry> files_in_part(const Kind& kind, std::vector<store::Entry> files,
                                         const std::optional<SplitPart>& part) {
-  if (!part || !kind.windows) return files;
+  const auto is_table = [](const store::Entry& file) { return table_kind(file.path).has_value(); };
+  if (!part || !kind.windows || std::ranges::any_of(files, is_table)) return files;
   const std::vector<Part> parts = divide_files(files, part->rule);
   std::vector<store::Entry> out;
   for (std::size_t i = 0; i < files.size(); ++i)
@@ -149,7 +152,8 @@ StoredSplit stored_split(const store::Store& store, const Digest& manifest, cons
             std::move(layout.class_names),
             std::move(of.root),
             std::move(of.part),
-            std::move(of.table)};
+            std::move(of.table),
+            std::move(of.column)};
   }
   if (layout.splits.empty()) {
     std::string names;

@@ -13,7 +13,8 @@
 //                  names = ["T-shirt", "Trouser", …]    images = "a/pictures.idx"
 //                                                       labels = "a/labels.idx"
 //                  or in a split: rows = "a/table.csv", or text = ["a.txt", "b.txt"]; for a database with several
-//                  tables, table = "name" beside rows
+//                  tables, table = "name" beside rows;
+//                  or tables of documents: text = ["a.jsonl"], with column = "NAME" unless it is "text"
 //                  [split]: a rule (split_rule.h) that divides the split "train", or the only one
 #pragma once
 
@@ -41,6 +42,7 @@ struct SplitFiles {
   std::string root{};               // for kinds with many files: the folder below which they lie
   std::optional<SplitPart> part{};  // nullopt: all items of the files
   std::string table{};              // of a file with several tables; "" for the only one
+  std::string column{};             // of text in tables, where dataset.toml names it
 };
 struct Layout {
   std::map<std::string, SplitFiles> splits;
@@ -55,6 +57,7 @@ struct StoredSplit {
   std::string root{};
   std::optional<SplitPart> part{};
   std::string table{};
+  std::string column{};
 };
 
 // Where splits are divided by a rule that the dataset does not have.

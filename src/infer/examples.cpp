@@ -32,7 +32,10 @@ data::Reading reading_of(const nn::Model& model) {
   data::Reading reading;
   reading.fitted = std::make_shared<data::Preprocessing>(model.preprocessing);
   reading.classes = model.labels;
-  reading.division = division_of(model.data.empty() ? Json::object() : parse_json(model.data, "the model's data"));
+  const std::string what = "the model's data";
+  const Json trained_on = model.data.empty() ? Json::object() : parse_json(model.data, what);
+  reading.division = division_of(trained_on);
+  if (trained_on.contains("column")) reading.column = json_string(trained_on, "column", what);
   return reading;
 }
 

@@ -144,6 +144,7 @@ nn::Model make_model(const Training& t, const TrainingData& data, TrainingResult
       {"train", config.train_split},
       {"valid", config.valid_split}};
   if (config.reading.division) trained_on["split"] = to_json(config.reading.division->rule);
+  if (!config.reading.column.empty()) trained_on["column"] = config.reading.column;
   model.data = canonical(trained_on);
   return model;
 }

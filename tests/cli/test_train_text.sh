@@ -85,3 +85,39 @@ quantized chars 4  # all but the head, whose weights are the embedding
 sed 's/name = "chars"/name = "small"/; s/family = "gpt2"/family = "llama"/' chars.toml >small.toml
 expect 0 mlx train -c small.toml
 quantized small 5  # the head has weights of its own
+
+# Documents in tables make the tokens of their lines, and the column says which text.
+python3 - <<'PY'
+import gzip, json, os
+lines = [line for line in open("data/words/words.txt").read().replace(" mill ", "\n").split("\n") if line]
+for name in ["plain", "rows", "toml"]: os.makedirs(f"data/{name}")
+open("data/plain/train.txt", "w").write("".join(line + "\n" for line in lines))
+with gzip.open("data/rows/train.jsonl.gz", "wt") as out:
+    for i, line in enumerate(lines): out.write(json.dumps({"id": i, "text": line}) + "\n")
+with open("data/toml/all.jsonl", "w") as out:
+    for i, line in enumerate(lines): out.write(json.dumps({"text": "no", "body": line}) + "\n")
+open("data/toml/dataset.toml", "w").write('[splits.train]\ntext = ["all.jsonl"]\ncolumn = "body"\n')
+PY
+mlx add data/plain data/rows data/toml >/dev/null 2>&1
+mlx commit -m documents >/dev/null
+weights() { mlx cat "$1:weights.safetensors" | sha256sum; }
+for name in plain rows toml; do
+  config "of-$name" '' 16
+  sed -i "s|data/words|data/$name|" "of-$name.toml"
+  expect 0 mlx train -c "of-$name.toml"
+  same "$(weights "of-$name")" "$(weights of-plain)"
+  expect 0 mlx eval of-plain --data "data/$name" --split train --json
+  [[ $name == plain ]] && plain_loss=$(json "d['loss']")
+  same "$(json "d['loss']")" "$plain_loss"
+done
+config small-memory '' 16
+sed -i 's|data/words|data/rows|' small-memory.toml
+expect 0 mlx train -c small-memory.toml --memory 40MiB
+same "$(weights small-memory)" "$(weights of-plain)"
+config bad 'column = "texd"' 16
+sed -i 's|data/words|data/rows|' bad.toml
+error 2 "no column 'texd'" mlx train -c bad.toml
+has "$err" "did you mean 'text'"
+sed -i 's|data/rows|data/plain|' bad.toml
+error 2 "plain text has no columns" mlx train -c bad.toml
+expect 0 mlx check data/toml

@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "base/json.h"
+
 #include "data/kinds/text_dataset.h"
 #include "data/splits.h"
 #include "stored_dataset.h"
@@ -101,6 +103,95 @@ TEST_CASE("text: the end that is held out is counted in bytes and cut between ch
   CHECK(parts.held_out->describe().count == 2);
   CHECK(parts.held_out->hold_out_size() == 5);
   CHECK(dataset->hold_out(8, 1).rest->describe().count == 0);
+}
+
+TEST_CASE("text: documents in tables are the lines of plain text, whatever their format") {
+  StoredDataset dataset;
+  NoProgress silent;
+  const std::string plain = "one\ntwo, über \"2\"\n\nNA\n";
+  const std::string lines =
+      "{\"id\":1,\"text\":\"one\"}\n{\"text\":\"two, \\u00fcber \\\"2\\\"\"}\n\n{\"text\":\"\"}\n{\"text\":\"NA\"}";
+  Reading reading;
+  reading.taken = {&text_kind};
+  const auto text_in = [&](const std::vector<std::pair<std::string, Bytes>>& files, const Reading& by) {
+    const Digest id = dataset.add(files);
+    const DatasetPtr loaded = load(*dataset.store, id, "train", by, silent);
+    REQUIRE(loaded->describe().kind == &text_kind);
+    CHECK(training_examples(*dataset.store, id, "train", by, loaded->describe(), {}, 1, 1000) ==
+          loaded->describe().count - 2);
+    CHECK(training_examples(*dataset.store, id, "train", by, loaded->describe(), {}, 1, 1) > 0);
+    const auto source = loaded->batches({}, {.batch = 1, .context = 1000}, dataset.pool);
+    const BatchView* const batch = source->next();
+    const auto* ids = static_cast<const std::int32_t*>(batch->inputs[0].data);
+    const auto* labels = static_cast<const std::int32_t*>(batch->target);
+    const auto& tokenizer = *loaded->describe().tokenizer;
+    std::vector<std::int32_t> tokens(ids, ids + loaded->describe().count - 1);
+    tokens.push_back(labels[tokens.size() - 1]);
+    return tokenizer.decode(tokens);
+  };
+  CHECK(text_in({{"train.jsonl", to_bytes(lines)}}, reading) == plain);
+  CHECK(text_in({{"train.jsonl.gz", gzip(to_bytes(lines))}}, reading) == plain);
+  CHECK(text_in({{"train.csv", to_bytes("id,text\n1,one\n2,\"two, über \"\"2\"\"\"\n3,\n4,NA\n")}}, reading) == plain);
+  Reading chars = reading;
+  chars.tokenizer = "chars";
+  CHECK(text_in({{"train.jsonl", to_bytes(lines)}}, chars) == plain);
+
+  SUBCASE("the column is that of the config, of dataset.toml, or text") {
+    const Bytes both = to_bytes("{\"text\":\"t\",\"body\":\"b\"}\n{\"text\":\"u\",\"body\":\"c\"}\n");
+    const Bytes toml = to_bytes("[splits.train]\ntext = [\"a.jsonl\", \"b.jsonl\"]\ncolumn = \"body\"\n");
+    CHECK(text_in({{"train.jsonl", both}}, reading) == "t\nu\n");
+    CHECK(text_in({{"a.jsonl", both}, {"b.jsonl", both}, {"dataset.toml", toml}}, {}) == "b\nc\nb\nc\n");
+    Reading named;
+    named.column = "text";
+    CHECK(text_in({{"a.jsonl", both}, {"b.jsonl", both}, {"dataset.toml", toml}}, named) == "t\nu\nt\nu\n");
+    named.column = "body";
+    CHECK(text_in({{"train.jsonl", both}}, named) == "b\nc\n");
+    named.fitted = std::make_shared<Preprocessing>(
+        Preprocessing{.tokenizer = std::make_shared<const Tokenizer>(Tokenizer::bytes())});
+    CHECK(text_in({{"train.jsonl", both}}, named) == "b\nc\n");
+    CHECK(text_in({{"train.jsonl", to_bytes("{\"text\":\"only\"}")}}, named) == "only\n");
+  }
+  SUBCASE("for a model of rows a table stays one") {
+    const Digest id = dataset.add({{"train.jsonl", to_bytes("{\"text\":\"a\",\"y\":1}\n{\"text\":\"b\",\"y\":2}\n")}});
+    CHECK(std::string(kind_of(*dataset.store, id, "train").name) == "rows");
+    CHECK(std::string(kind_of(*dataset.store, id, "train", reading).name) == "text");
+  }
+  SUBCASE("a rule divides documents, not files") {
+    std::string many;
+    for (int i = 0; i < 400; ++i) many += fmt::format("{{\"text\":\"document {}\"}}\n", i);
+    const Digest id =
+        dataset.add({{"all.jsonl", to_bytes(many)},
+                     {"dataset.toml",
+                      to_bytes("[splits.all]\ntext = [\"all.jsonl\"]\n[split]\nby = \"fraction\"\ntest = 0.25\n")}});
+    const std::int64_t train = load(*dataset.store, id, "train", {}, silent)->describe().count;
+    const std::int64_t test = load(*dataset.store, id, "test", {}, silent)->describe().count;
+    CHECK(train + test == static_cast<std::int64_t>(400 * std::string("document \n").size() + 10 + 90 * 2 + 300 * 3));
+    CHECK(test > 1000);
+    CHECK(test < train);
+  }
+  SUBCASE("what is not text is an error with its line") {
+    const auto error_of = [&](const std::string& name, const std::string& content, const std::string& column) {
+      Reading by = reading;
+      by.column = column;
+      try {
+        (void)load(*dataset.store, dataset.add({{name, to_bytes(content)}}), "train", by, silent);
+      } catch (const Error& error) {
+        return error.message + " | " + error.hint;
+      }
+      return std::string("no error");
+    };
+    CHECK(error_of("train.jsonl", "{\"text\":\"a\"}\n{\"text\":7}\n", "")
+              .starts_with("train.jsonl: line 2: column 'text': expected text, found something else"));
+    CHECK(error_of("train.jsonl", "{\"text\":\"a\"}\n\n{\"text\":null}\n", "")
+              .starts_with("train.jsonl: line 3: column 'text': no text"));
+    CHECK(error_of("train.jsonl", "{\"text\":\"a\"}\n{\"x\":1}\n", "")
+              .starts_with("train.jsonl: line 2: column 'text': no text"));
+    CHECK(error_of("train.jsonl", "{\"text\":\"a\"}\n{\"text\": \"b", "").starts_with("train.jsonl: line 2: not JSON"));
+    CHECK(error_of("train.jsonl", "{\"text\":\"a\"}\n", "txt") ==
+          "train.jsonl: no column 'txt' of documents | did you mean 'text'?");
+    CHECK(error_of("train.jsonl", "", "text").starts_with("train.jsonl: the file is empty, expected text"));
+    CHECK(error_of("train.txt", "abc", "text").starts_with("train.txt: plain text has no columns"));
+  }
 }
 
 TEST_CASE("text: the files of a split, plain or gzip, are concatenated") {

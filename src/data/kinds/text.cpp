@@ -17,11 +17,9 @@ constexpr std::size_t kReadPiece = std::size_t{1} << 20;
 
 constexpr std::int64_t kTokens = 1 << 18;  // decoded at once
 
-// Calls visit(piece, offset) for the concatenated files, piece by piece; returns the size. With a tokenizer of
-// characters, pieces end between characters.
-using VisitText = std::function<void(std::string_view, std::uint64_t)>;
-std::uint64_t scan_files(const store::Store& store, const std::vector<store::Entry>& files, const Tokenizer* tokenizer,
-                         const VisitText& visit, Progress& progress) {
+// Piece by piece; with a tokenizer of characters, pieces end between them.
+void scan_files(const store::Store& store, const std::vector<store::Entry>& files, const Tokenizer* tokenizer,
+                const VisitText& visit, Progress& progress) {
   std::string piece;
   std::uint64_t offset = 0;
   for (const store::Entry& file : files) {
@@ -35,13 +33,12 @@ std::uint64_t scan_files(const store::Store& store, const std::vector<store::Ent
       piece.resize(kept + got);
       progress.advance(got);
       const std::size_t whole = piece.size() - (tokenizer ? tokenizer->unfinished(piece) : 0);
-      visit(std::string_view(piece).substr(0, whole), offset);
+      if (!visit({std::string_view(piece).substr(0, whole)}, offset)) return;
       offset += whole;
       piece.erase(0, whole);
     }
   }
-  if (!piece.empty()) visit(piece, offset);  // which is told that it is cut off
-  return offset + piece.size();
+  if (!piece.empty()) visit({piece}, offset);  // which is told that it is cut off
 }
 
 template <typename Narrow>
@@ -106,16 +103,25 @@ Text text_of(std::span<const std::int32_t> tokens, std::shared_ptr<const Tokeniz
   return {writer.finish(), std::ranges::count(tokens, Tokenizer::kUnknown), std::move(tokenizer)};
 }
 
-Text read_text(const store::Store& store, const std::vector<store::Entry>& files, const std::string& kind,
-               std::shared_ptr<const Tokenizer> tokenizer, const MemoryBudget& budget, Progress& progress) {
-  std::string name;
-  for (const store::Entry& file : files) name += (name.empty() ? "" : ", ") + file.path;
+TextSource file_source(const store::Store& store, const std::vector<store::Entry>& files, Progress& progress) {
+  TextSource out;
+  for (const store::Entry& file : files) out.name += (out.name.empty() ? "" : ", ") + file.path;
+  out.scan = [&](const Tokenizer* tokenizer, const VisitText& visit) {
+    scan_files(store, files, tokenizer, visit, progress);
+  };
+  return out;
+}
+
+Text read_text(const TextSource& source, const std::string& kind, std::shared_ptr<const Tokenizer> tokenizer,
+               const MemoryBudget& budget) {
+  const std::string& name = source.name;
   if (!tokenizer && kind == "chars") {
     const Tokenizer cutting = Tokenizer::chars({}, name);
     Tokenizer::CharacterSet characters;
-    scan_files(
-        store, files, &cutting,
-        [&](std::string_view piece, std::uint64_t offset) { characters.add(piece, name, offset); }, progress);
+    source.scan(&cutting, [&](const TextRun& run, std::uint64_t offset) {
+      characters.add(run.text, name, offset);
+      return true;
+    });
     tokenizer = std::make_shared<Tokenizer>(characters.tokenizer());
   }
   if (!tokenizer) tokenizer = std::make_shared<Tokenizer>(Tokenizer::bytes());
@@ -124,12 +130,12 @@ Text read_text(const store::Store& store, const std::vector<store::Entry>& files
   const TokenCode code(*text.tokenizer);
   SpoolWriter writer(code.bytes, budget);
   Bytes packed;
-  const auto encode = [&](std::string_view piece, std::uint64_t offset) {
-    append_tokens(text.tokenizer->encode(piece, name, &text.unknown, offset), code, packed, writer);
-  };
-  if (scan_files(store, files, text.tokenizer.get(), encode, progress) == 0)
-    fail(ErrorKind::kCorrupt, "{}: the file is empty, expected text", name);
+  source.scan(text.tokenizer.get(), [&](const TextRun& run, std::uint64_t offset) {
+    append_tokens(text.tokenizer->encode(run.text, name, &text.unknown, offset), code, packed, writer);
+    return true;
+  });
   text.spool = writer.finish();
+  if (text.count() == 0) fail(ErrorKind::kCorrupt, "{}: the file is empty, expected text", name);
   return text;
 }
 

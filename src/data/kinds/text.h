@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/progress.h"
@@ -37,11 +39,26 @@ struct Text {
 Text text_of(std::span<const std::int32_t> tokens, std::shared_ptr<const Tokenizer> tokenizer,
              const MemoryBudget& budget = {});
 
-// Reads the concatenated files. With `tokenizer`, unknown characters become Tokenizer::kUnknown; otherwise a tokenizer
-// of this `kind` ("bytes", "chars") is made from the text, which "chars" reads twice. Throws kUsage if "chars" meets
-// invalid UTF-8, kCorrupt for damaged gzip.
-Text read_text(const store::Store& store, const std::vector<store::Entry>& files, const std::string& kind,
-               std::shared_ptr<const Tokenizer> tokenizer, const MemoryBudget& budget, Progress& progress);
+// A piece of text, which ends between characters.
+struct TextRun {
+  std::string_view text;
+};
+// Gets a run and its offset in the whole text; returns false when it has had enough.
+using VisitText = std::function<bool(const TextRun&, std::uint64_t)>;
+// Where text comes from. `scan` visits all of it in order, any number of times; with a tokenizer of characters, runs
+// end between characters.
+struct TextSource {
+  std::string name;  // for messages: its files
+  std::function<void(const Tokenizer*, const VisitText&)> scan;
+};
+// The concatenated files; kCorrupt for damaged gzip. The arguments outlive the source.
+TextSource file_source(const store::Store& store, const std::vector<store::Entry>& files, Progress& progress);
+
+// Reads all of it. With `tokenizer`, unknown characters become Tokenizer::kUnknown; otherwise a tokenizer of this
+// `kind` ("bytes", "chars") is made from the text, which "chars" reads twice. Throws kUsage if "chars" meets invalid
+// UTF-8, kCorrupt if there is no text.
+Text read_text(const TextSource& source, const std::string& kind, std::shared_ptr<const Tokenizer> tokenizer,
+               const MemoryBudget& budget);
 
 // Of the tokens [begin, end): the index from which the last ones have at least `bytes` together, `begin` if all of them
 // have no more; and the bytes of all.

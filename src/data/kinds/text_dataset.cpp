@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "data/kinds/documents.h"
 #include "data/splits.h"
 #include "kernels/philox.h"
 
@@ -159,13 +160,17 @@ class TextDataset final : public Dataset {
 
 void read_text_keys(TomlReader& data, Reading& reading) {
   reading.tokenizer = data.one_of("tokenizer", {"bytes", "chars"}, "");
+  reading.column = data.string("column", "");
+  if (data.has("column") && reading.column.empty()) data.fail_at("column", "expected the name of a column");
 }
 
 void write_text_keys(const Reading& reading, Json& data) {
   if (reading.tokenizer == "chars") data["tokenizer"] = reading.tokenizer;
+  if (!reading.column.empty()) data["column"] = reading.column;
 }
 
 const char* text_key_set(const Reading& reading) {
+  if (!reading.column.empty()) return "column";
   return reading.tokenizer.empty() ? nullptr : "tokenizer";
 }
 
@@ -199,17 +204,41 @@ std::vector<store::Entry> declared_texts(TomlReader& split, const Files& files) 
   return texts;
 }
 
+// A config says it for its training, a model for the datasets that it is used with.
+DocumentColumn column_of(const StoredSplit& split, const Reading& reading) {
+  if (!reading.column.empty()) return {reading.column, reading.fitted != nullptr};
+  return {split.column, false};
+}
+
 // Null if one is to be made from the text.
 std::shared_ptr<const Tokenizer> known_tokenizer(const Reading& reading) {
   if (reading.fitted && reading.fitted->tokenizer) return reading.fitted->tokenizer;
   return reading.base ? reading.base->tokenizer : nullptr;
 }
 
+// Documents in a table that no setting declares as text are text for a model that takes text.
+bool claims_documents(const StoredSplit& split, const Reading& reading) {
+  if (split.kind->form != Form::kFeatures) return false;
+  if (!reading.column.empty() && !reading.fitted) return true;
+  const auto taken = [&](const Kind* kind) { return std::ranges::find(reading.taken, kind) != reading.taken.end(); };
+  const bool wanted = taken(&text_kind) && !taken(split.kind);
+  return (wanted || known_tokenizer(reading)) && has_documents(split, column_of(split, reading));
+}
+
+TextSource source_of(const StoredSplit& split, const Reading& reading, Progress& progress) {
+  if (hold_documents(split.files)) return document_source(split, column_of(split, reading), progress);
+  if (!reading.column.empty() && !reading.fitted) {
+    fail(ErrorKind::kUsage, "{}: plain text has no columns, and [data] column is \"{}\"", split.files.at(0).path,
+         reading.column);
+  }
+  return file_source(*split.store, split.files, progress);
+}
+
 Text read_stored_text(const StoredSplit& split, const Reading& reading, Progress& progress) {
   split.store->want(split.files);
   progress.begin(fmt::format("reading {}", split.files.at(0).path), 0, "B");
   Text text =
-      read_text(*split.store, split.files, reading.tokenizer, known_tokenizer(reading), reading.budget, progress);
+      read_text(source_of(split, reading, progress), reading.tokenizer, known_tokenizer(reading), reading.budget);
   progress.end();
   return text;
 }
@@ -223,11 +252,25 @@ Description describe_stored_text(const StoredSplit& split, const Reading& readin
   return description_of_text(text.tokenizer, text.count());
 }
 
-std::int64_t count_tokens(const StoredSplit& split, const Reading& reading, std::int64_t enough) {
-  constexpr std::uint64_t kLongestToken = 4;  // bytes of one character; compressed text has more characters
+// The size of plain text is known, that of documents only once they are read.
+std::uint64_t some_bytes_of(const StoredSplit& split, const Reading& reading, std::uint64_t enough) {
   std::uint64_t bytes = 0;
-  for (const store::Entry& file : split.files) bytes += file.size;
-  if (bytes / kLongestToken >= static_cast<std::uint64_t>(enough)) return enough;
+  if (!hold_documents(split.files)) {
+    for (const store::Entry& file : split.files) bytes += file.size;
+    return bytes;
+  }
+  NoProgress silent(split.store->interruption());
+  source_of(split, reading, silent).scan(nullptr, [&](const TextRun& run, std::uint64_t) {
+    bytes += run.text.size();
+    return bytes < enough;
+  });
+  return bytes;
+}
+
+std::int64_t count_tokens(const StoredSplit& split, const Reading& reading, std::int64_t enough) {
+  constexpr std::int64_t kLongestToken = 4;  // bytes of one character; compressed text has more characters
+  const auto enough_bytes = static_cast<std::uint64_t>(enough * kLongestToken);
+  if (some_bytes_of(split, reading, enough_bytes) >= enough_bytes) return enough;
   NoProgress silent(split.store->interruption());
   return read_stored_text(split, reading, silent).count();
 }
@@ -251,6 +294,7 @@ const Kind text_kind = {
     .file_names = "train.txt",
     .find_splits = find_text_splits,
     .declared = declared_texts,
+    .claims = claims_documents,
     .describe = describe_stored_text,
     .count = count_tokens,
     .load = load_stored_text,

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "data/division.h"
+#include "data/kinds/documents.h"
 #include "data/kinds/images.h"
 #include "data/kinds/photo_files.h"
 #include "data/kinds/photos.h"
@@ -191,8 +192,16 @@ class LineScan {
   std::vector<ObservedField> fields_;
 };
 
+// Documents in tables are observed line by line too, as they are joined.
 void scan_text(const StoredSplit& split, const See& see, ScanFacts& facts, Progress& progress) {
   LineScan lines(see, facts);
+  if (hold_documents(split.files)) {
+    document_source(split, {split.column}, progress).scan(nullptr, [&](const TextRun& run, std::uint64_t) {
+      lines.take(run.text);
+      return true;
+    });
+    return lines.finish();
+  }
   std::string piece(kPiece, '\0');
   for (const store::Entry& file : split.files) {
     const store::BlobReader blob = split.store->open_blob(file.content);

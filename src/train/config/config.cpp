@@ -143,6 +143,10 @@ TrainConfig read_train_config(const std::string& file, const std::vector<std::st
   config.init = model.string("init", "");
   if (model.has("init") && config.init.empty()) model.fail_at("init", "expected a model, like \"clf@v3\"");
   config.model = std::make_shared<TomlNode>(*member(root, "model"));
+  if (const TomlNode* const family = member(*config.model, "family")) {
+    for (const data::Kind* kind : data::kinds())
+      if (nn::takes(family->text, kind->form)) config.reading.taken.push_back(kind);
+  }
   TomlReader train = top.table("train", true);
   config.train = std::make_shared<TomlNode>(*member(root, "train"));
   top.finish();

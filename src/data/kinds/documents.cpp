@@ -1,0 +1,174 @@
+// Reads documents through the readers of tables.
+
+#include "data/kinds/documents.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/toml.h"
+#include "data/division.h"
+#include "data/readers/table_format.h"
+#include "data/row_value.h"
+
+namespace mlx::data {
+namespace {
+
+constexpr const char* kTextColumn = "text";
+
+RowFile documents_in(const store::Store& store, const store::Entry& entry) {
+  const FoundTable found = find_table(stored_source(store, entry.content), entry.path);
+  return {found.open, found.kind, entry.path};
+}
+
+// The columns of JSON lines are those of the first row; other formats know all of them before it.
+std::vector<std::string> first_columns(const RowFile& file) {
+  return in_table(file, [&] {
+    const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
+    Row row;
+    (void)reader->next(row);
+    return reader->columns();
+  });
+}
+
+bool contains(const std::vector<std::string>& columns, std::string_view name) {
+  return std::ranges::find(columns, name) != columns.end();
+}
+
+std::string chosen_column(const RowFile& file, const DocumentColumn& column) {
+  const std::vector<std::string> columns = first_columns(file);
+  if (!column.name.empty() && (contains(columns, column.name) || !column.gives_way || !contains(columns, kTextColumn)))
+    return column.name;
+  return kTextColumn;
+}
+
+[[noreturn]] void fail_without(const RowFile& file, const std::string& name) {
+  const std::vector<std::string> columns = first_columns(file);
+  const std::string close = did_you_mean(name, columns);
+  throw Error(ErrorKind::kUsage, fmt::format("{}: no column '{}' of documents", file.name, name),
+              !close.empty()    ? fmt::format("did you mean '{}'?", close)
+              : columns.empty() ? "the file has no rows"
+                                : fmt::format("it has: {}", fmt::join(columns, ", ")));
+}
+
+// A cell that must be text, as it is: neither trimmed nor taken for a missing value.
+class TextCell {
+ public:
+  explicit TextCell(const RowFile& file) : file_(file) {}
+  std::string_view read(const Row& row, const Cell* cell, const std::string& column) {
+    const bool json = file_.kind == TableKind::kJsonLines;
+    const bool written = cell && cell->form == Cell::Form::kWritten;
+    const bool text = cell && (cell->form == Cell::Form::kText || (written && (!json || cell->text.starts_with('"'))));
+    if (!text) {
+      const bool absent = !cell || cell->form == Cell::Form::kNull || (json && written && cell->text == "null");
+      fail_at_row(file_, row.offset,
+                  fmt::format("column '{}': {}", column, absent ? "no text" : "expected text, found something else"));
+    }
+    if (!json || !written) return cell->text;
+    const std::string_view inside = cell->text.substr(1, cell->text.size() - 2);
+    if (inside.find('\\') == std::string_view::npos) return inside;
+    unescaped_ = parse_json(cell->text, "text").get<std::string>();
+    return unescaped_;
+  }
+
+ private:
+  const RowFile& file_;
+  std::string unescaped_;
+};
+
+// Which rows of a file are in the split.
+class ChosenRows {
+ public:
+  ChosenRows(const StoredSplit& split, const RowFile& file) {
+    if (!split.part) return;
+    chosen_ = items_of(divide_rows(file, split.part->rule, split.store->interruption()), split.part->part);
+    all_ = false;
+  }
+  // Asked once for each row, in order.
+  bool next() {
+    const std::int64_t row = row_++;
+    if (all_) return true;
+    const bool in = at_ < chosen_.size() && chosen_[at_] == row;
+    at_ += in ? 1 : 0;
+    return in;
+  }
+
+ private:
+  IndexSet chosen_;
+  bool all_ = true;
+  std::int64_t row_ = 0, at_ = 0;
+};
+
+const Cell* cell_named(const Row& row, const std::vector<std::string>& columns, std::string_view name) {
+  const auto found = std::ranges::find_if(row.cells, [&](const Cell& cell) { return columns[cell.column] == name; });
+  return found == row.cells.end() ? nullptr : &*found;
+}
+
+// Hands out runs with the offset of each in the joined text.
+class JoinedText {
+ public:
+  JoinedText(const VisitText& visit, Progress& progress) : visit_(visit), progress_(progress) {}
+  bool add(const TextRun& run) {
+    progress_.advance(run.text.size());
+    return visit_(run, std::exchange(offset_, offset_ + run.text.size()));
+  }
+  void check_interrupted() const { progress_.check_interrupted(); }
+
+ private:
+  const VisitText& visit_;
+  Progress& progress_;
+  std::uint64_t offset_ = 0;
+};
+
+// False if the visitor has had enough.
+bool scan_documents(const StoredSplit& split, const RowFile& file, const DocumentColumn& wanted, JoinedText& to) {
+  const std::string column = chosen_column(file, wanted);
+  ChosenRows chosen(split, file);
+  return in_table(file, [&] {
+    const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
+    TextCell text(file);
+    std::uint64_t rows = 0;
+    for (Row row; reader->next(row);) {
+      if (rows++ == 0 && !contains(reader->columns(), column)) fail_without(file, column);
+      if (rows % 1024 == 0) to.check_interrupted();
+      if (!chosen.next()) continue;
+      if (!to.add({text.read(row, cell_named(row, reader->columns(), column), column)}) || !to.add({"\n"}))
+        return false;
+    }
+    return true;
+  });
+}
+
+}  // namespace
+
+bool hold_documents(const std::vector<store::Entry>& files) {
+  const auto is_table = [](const store::Entry& file) { return table_kind(file.path).has_value(); };
+  const auto tables = std::ranges::count_if(files, is_table);
+  if (tables == 0) return false;
+  if (tables == std::ssize(files)) return true;
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{} is a table, {} is plain text: a split of text has files of one sort",
+                          std::ranges::find_if(files, is_table)->path, std::ranges::find_if_not(files, is_table)->path),
+              "declare a split for each in dataset.toml");
+}
+
+bool has_documents(const StoredSplit& split, const DocumentColumn& column) {
+  const RowFile file = documents_in(*split.store, split.files.at(0));
+  return contains(first_columns(file), chosen_column(file, column));
+}
+
+TextSource document_source(const StoredSplit& split, const DocumentColumn& column, Progress& progress) {
+  TextSource out;
+  for (const store::Entry& file : split.files) out.name += (out.name.empty() ? "" : ", ") + file.path;
+  out.scan = [&split, column, &progress](const Tokenizer* /*tokenizer*/, const VisitText& visit) {
+    JoinedText joined(visit, progress);
+    for (const store::Entry& entry : split.files)
+      if (!scan_documents(split, documents_in(*split.store, entry), column, joined)) return;
+  };
+  return out;
+}
+
+}  // namespace mlx::data

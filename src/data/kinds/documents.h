@@ -1,0 +1,28 @@
+// Text in tables, a document a row: JSON lines, CSV, Parquet. Used by text datasets and by the scan of quality/. Only a
+// window of the file is in memory (readers/table.h bounds a row).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/kinds/text.h"
+#include "data/splits.h"
+
+namespace mlx::data {
+
+// Which column of a table holds the documents.
+struct DocumentColumn {
+  std::string name;        // "": the column "text"
+  bool gives_way = false;  // a table without `name` is read as if there were none
+};
+
+// Whether a text split's files are tables, by their names. Throws kUsage where only some of them are.
+bool hold_documents(const std::vector<store::Entry>& files);
+// Whether the split's first file, a table, has the column.
+bool has_documents(const StoredSplit& split, const DocumentColumn& column);
+
+// The documents of all files, or of the split's part of them, each followed by a line feed. Throws kUsage if a file has
+// no such column, kCorrupt "FILE: line N: …" for a row without text. `split` and `progress` outlive the source.
+TextSource document_source(const StoredSplit& split, const DocumentColumn& column, Progress& progress);
+
+}  // namespace mlx::data
