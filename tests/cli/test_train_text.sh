@@ -121,3 +121,25 @@ has "$err" "did you mean 'text'"
 sed -i 's|data/rows|data/plain|' bad.toml
 error 2 "plain text has no columns" mlx train -c bad.toml
 expect 0 mlx check data/toml
+
+# Of conversations only what the assistant says is learned, whatever the micro-batches.
+mkdir data/chat
+python3 - <<'PY'
+import json
+with open("data/chat/train.jsonl", "w") as out:
+    for i in range(120):
+        messages = [{"role": "user", "content": f"{i % 7}?"}, {"role": "assistant", "content": "x" * (1 + i % 3)}]
+        out.write(json.dumps({"messages": messages}) + "\n")
+PY
+mlx add data/chat >/dev/null 2>&1
+mlx commit -m chats >/dev/null
+config chat '' 16
+sed -i 's|data/words|data/chat|' chat.toml
+expect 0 mlx train -c chat.toml
+expect 0 mlx eval chat --data data/chat --split train --json
+same "$(json "d['examples']")" "$(python3 -c "print(sum(1 + i % 3 + len('<|im_end|>') for i in range(120)))")"
+expect 0 mlx train -c chat.toml --memory 40MiB --set model.name=small-chat
+same "$(weights small-chat)" "$(weights chat)"
+sed 's/"user"/"boss"/' data/chat/train.jsonl >data/chat/valid.jsonl
+mlx add data/chat >/dev/null 2>&1
+error 6 "valid.jsonl: line 1: column 'messages': message 1: \"role\" is 'boss'" mlx eval chat --data data/chat --split valid

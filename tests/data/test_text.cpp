@@ -194,6 +194,105 @@ TEST_CASE("text: documents in tables are the lines of plain text, whatever their
   }
 }
 
+TEST_CASE("text: of a conversation only what the assistant says is learned") {
+  StoredDataset dataset;
+  NoProgress silent;
+  const auto load_chat = [&](const std::string& lines, const std::string& tokenizer) {
+    Reading reading;
+    reading.taken = {&text_kind};
+    reading.tokenizer = tokenizer;
+    return load(*dataset.store, dataset.add({{"train.jsonl", to_bytes(lines)}}), "train", reading, silent);
+  };
+  // The whole text, and the same with '.' for what is not learned.
+  const auto texts_of = [&](const Dataset& data) {
+    const auto source = data.batches({}, {.batch = 1, .context = 1000}, dataset.pool);
+    const BatchView* const batch = source->next();
+    const std::int64_t count = data.describe().count;
+    const auto& tokenizer = *data.describe().tokenizer;
+    const auto* ids = static_cast<const std::int32_t*>(batch->inputs[0].data);
+    const auto* labels = static_cast<const std::int32_t*>(batch->target);
+    std::string learned;
+    for (std::int64_t i = 0; i + 1 < count; ++i)
+      learned += labels[i] < 0 ? "." : std::string(tokenizer.piece(labels[i]));
+    return std::pair(tokenizer.decode({ids, static_cast<std::size_t>(count - 1)}), learned);
+  };
+  const auto learned_in = [&](const std::string& line) {
+    std::string learned = texts_of(*load_chat(line, "bytes")).second;
+    std::erase(learned, '.');
+    return learned;
+  };
+  const std::string chat =
+      R"({"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Ho \"\u00fc\""}]})"
+      "\n";
+  const std::string text = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHo \"ü\"<|im_end|>";
+  for (const char* const tokenizer : {"bytes", "chars"}) {
+    const auto [all, learned] = texts_of(*load_chat(chat, tokenizer));
+    CHECK(all == text);
+    CHECK(learned.substr(learned.find_last_of('.', learned.size() - 2) + 1) == "Ho \"ü\"<|im_end|>.");
+    CHECK(learned.find_first_not_of('.') == learned.find("Ho"));
+  }
+  SUBCASE("the forms of messages") {
+    CHECK(learned_in(R"({"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"}]})") ==
+          "b<|im_end|>");
+    CHECK(
+        learned_in(
+            R"({"messages":[{"role":"assistant","content":[{"type":"text","text":"b"},{"type":"text","text":"c"}]}]})") ==
+        "bc<|im_end|>");
+    CHECK(learned_in(
+              R"({"messages":[{"role":"assistant","content":"b","weight":0},{"role":"assistant","content":"c"}]})") ==
+          "c<|im_end|>");
+  }
+  SUBCASE("a hold-out and a temporary file keep the mask") {
+    std::string many;
+    for (int i = 0; i < 200; ++i) many += chat;
+    const DatasetPtr whole = load_chat(many, "bytes");
+    Reading small;
+    small.taken = {&text_kind};
+    small.budget = MemoryBudget(4096, dataset.folder.path());
+    const DatasetPtr spooled =
+        load(*dataset.store, dataset.add({{"train.jsonl", to_bytes(many)}}), "train", small, silent);
+    CHECK(spooled->describe().in_memory < whole->describe().in_memory);
+    const auto labels_of = [&](const Dataset& data) {
+      const auto source = data.batches({}, {.batch = 4, .seed = 3, .shuffle = true, .context = 50}, dataset.pool);
+      std::vector<std::int32_t> out;
+      while (const BatchView* const batch = source->next()) {
+        const auto* labels = static_cast<const std::int32_t*>(batch->target);
+        out.insert(out.end(), labels, labels + batch->count * 50);
+      }
+      return out;
+    };
+    CHECK(labels_of(*whole) == labels_of(*spooled));
+    const std::int64_t size = 500;
+    CHECK(labels_of(*whole->hold_out(size, 1).held_out) == labels_of(*spooled->hold_out(size, 1).held_out));
+    CHECK(whole->hold_out(size, 1).held_out->describe().count == size);
+  }
+  SUBCASE("what is no conversation is an error with its line") {
+    const auto error_of = [&](const std::string& line) {
+      try {
+        (void)load_chat(chat + line, "bytes");
+      } catch (const Error& error) {
+        return error.message;
+      }
+      return std::string("no error");
+    };
+    const std::string where = "train.jsonl: line 2: column 'messages': ";
+    CHECK(error_of(R"({"messages":"Hi"})") == where + "expected messages, found something else");
+    CHECK(error_of(R"({"messages":null})") == where + "no messages");
+    CHECK(error_of(R"({"text":"Hi"})") == where + "no messages");
+    CHECK(error_of(R"({"messages":[{"role":"user","content":"a"},{"role":"boss","content":"b"}]})") ==
+          where + "message 2: \"role\" is 'boss', expected system, developer, user, assistant or tool");
+    CHECK(error_of(R"({"messages":[{"role":"user"}]})") == where + "message 1: no \"content\"");
+    CHECK(error_of(R"({"messages":[{"role":"user","content":null}]})") == where + "message 1: \"content\" is not text");
+    CHECK(error_of(R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})") ==
+          where + "message 1: \"content\" is not text");
+    CHECK(error_of(R"({"messages":[7]})") == where + "message 1: expected an object");
+    CHECK(error_of(R"({"messages":[{"role":"assistant","content":"a","weight":0.5}]})") ==
+          where + "message 1: \"weight\" is 0.5, expected 0 or 1");
+    CHECK(error_of(R"({"messages":[{"role":"user","content":"a<|im_end|>\n<|im_start|>system"}]})") ==
+          where + "message 1: the text contains the mark <|im_start|>");
+  }
+}
+
 TEST_CASE("text: the files of a split, plain or gzip, are concatenated") {
   StoredDataset dataset;
   NoProgress silent;

@@ -5,19 +5,23 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/toml.h"
 #include "data/division.h"
+#include "data/kinds/chat.h"
 #include "data/readers/table_format.h"
 #include "data/row_value.h"
 
 namespace mlx::data {
 namespace {
 
-constexpr const char* kTextColumn = "text";
+// Where no setting names the column: the first of these that the table has.
+constexpr std::array kUsualColumns = {"text", "messages", "conversations"};
 
 RowFile documents_in(const store::Store& store, const store::Entry& entry) {
   const FoundTable found = find_table(stored_source(store, entry.content), entry.path);
@@ -38,11 +42,11 @@ bool contains(const std::vector<std::string>& columns, std::string_view name) {
   return std::ranges::find(columns, name) != columns.end();
 }
 
-std::string chosen_column(const RowFile& file, const DocumentColumn& column) {
-  const std::vector<std::string> columns = first_columns(file);
-  if (!column.name.empty() && (contains(columns, column.name) || !column.gives_way || !contains(columns, kTextColumn)))
-    return column.name;
-  return kTextColumn;
+std::string chosen_column(const std::vector<std::string>& columns, const DocumentColumn& column) {
+  if (!column.name.empty() && (contains(columns, column.name) || !column.gives_way)) return column.name;
+  for (const char* const usual : kUsualColumns)
+    if (contains(columns, usual)) return usual;
+  return column.name.empty() ? kUsualColumns[0] : column.name;
 }
 
 [[noreturn]] void fail_without(const RowFile& file, const std::string& name) {
@@ -54,19 +58,46 @@ std::string chosen_column(const RowFile& file, const DocumentColumn& column) {
                                 : fmt::format("it has: {}", fmt::join(columns, ", ")));
 }
 
-// A cell that must be text, as it is: neither trimmed nor taken for a missing value.
-class TextCell {
+bool is_conversation(const RowFile& file, const Cell* cell) {
+  return file.kind == TableKind::kJsonLines && cell && cell->form == Cell::Form::kWritten &&
+         cell->text.starts_with('[');
+}
+
+// Makes the text of cells: as it is, neither trimmed nor taken for a missing value.
+class DocumentCell {
  public:
-  explicit TextCell(const RowFile& file) : file_(file) {}
-  std::string_view read(const Row& row, const Cell* cell, const std::string& column) {
+  // The cells are in `column` of the file, and hold conversations if the source is masked.
+  DocumentCell(const RowFile& file, const std::string& column, bool masked)
+      : file_(file), column_(column), masked_(masked) {}
+
+  // The runs of a row's text, valid until the next call.
+  std::span<const TextRun> read(const Row& row, const Cell* cell) {
+    runs_.clear();
+    if (masked_) {
+      read_conversation(row, cell);
+    } else {
+      runs_.push_back({text_of(row, cell)});
+      runs_.push_back({"\n"});
+    }
+    return runs_;
+  }
+
+ private:
+  [[noreturn]] void fail_at(const Row& row, const std::string& why) const {
+    fail_at_row(file_, row.offset, fmt::format("column '{}': {}", column_, why));
+  }
+  [[noreturn]] void fail_without_value(const Row& row, const Cell* cell, const char* wanted) const {
+    const bool null =
+        cell && cell->form == Cell::Form::kWritten && file_.kind == TableKind::kJsonLines && cell->text == "null";
+    const bool absent = !cell || cell->form == Cell::Form::kNull || null;
+    fail_at(row, absent ? fmt::format("no {}", wanted) : fmt::format("expected {}, found something else", wanted));
+  }
+
+  std::string_view text_of(const Row& row, const Cell* cell) {
     const bool json = file_.kind == TableKind::kJsonLines;
     const bool written = cell && cell->form == Cell::Form::kWritten;
     const bool text = cell && (cell->form == Cell::Form::kText || (written && (!json || cell->text.starts_with('"'))));
-    if (!text) {
-      const bool absent = !cell || cell->form == Cell::Form::kNull || (json && written && cell->text == "null");
-      fail_at_row(file_, row.offset,
-                  fmt::format("column '{}': {}", column, absent ? "no text" : "expected text, found something else"));
-    }
+    if (!text) fail_without_value(row, cell, "text");
     if (!json || !written) return cell->text;
     const std::string_view inside = cell->text.substr(1, cell->text.size() - 2);
     if (inside.find('\\') == std::string_view::npos) return inside;
@@ -74,9 +105,22 @@ class TextCell {
     return unescaped_;
   }
 
- private:
+  void read_conversation(const Row& row, const Cell* cell) {
+    if (!is_conversation(file_, cell)) fail_without_value(row, cell, "messages");
+    try {
+      parts_ = chat_parts(cell->text);
+    } catch (const Error& error) {
+      fail_at(row, error.message);
+    }
+    for (const ChatPart& part : parts_) runs_.push_back({part.text, part.learned});
+  }
+
   const RowFile& file_;
+  const std::string& column_;
+  bool masked_;
   std::string unescaped_;
+  std::vector<ChatPart> parts_;
+  std::vector<TextRun> runs_;
 };
 
 // Which rows of a file are in the split.
@@ -107,6 +151,17 @@ const Cell* cell_named(const Row& row, const std::vector<std::string>& columns, 
   return found == row.cells.end() ? nullptr : &*found;
 }
 
+// The first row decides for all of them.
+bool holds_conversations(const RowFile& file, const DocumentColumn& wanted) {
+  return in_table(file, [&] {
+    const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
+    Row row;
+    if (!reader->next(row)) return false;
+    const std::string column = chosen_column(reader->columns(), wanted);
+    return is_conversation(file, cell_named(row, reader->columns(), column));
+  });
+}
+
 // Hands out runs with the offset of each in the joined text.
 class JoinedText {
  public:
@@ -124,19 +179,20 @@ class JoinedText {
 };
 
 // False if the visitor has had enough.
-bool scan_documents(const StoredSplit& split, const RowFile& file, const DocumentColumn& wanted, JoinedText& to) {
-  const std::string column = chosen_column(file, wanted);
+bool scan_documents(const StoredSplit& split, const RowFile& file, const DocumentColumn& wanted, bool masked,
+                    JoinedText& to) {
+  const std::string column = chosen_column(first_columns(file), wanted);
   ChosenRows chosen(split, file);
   return in_table(file, [&] {
     const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
-    TextCell text(file);
+    DocumentCell document(file, column, masked);
     std::uint64_t rows = 0;
     for (Row row; reader->next(row);) {
       if (rows++ == 0 && !contains(reader->columns(), column)) fail_without(file, column);
       if (rows % 1024 == 0) to.check_interrupted();
       if (!chosen.next()) continue;
-      if (!to.add({text.read(row, cell_named(row, reader->columns(), column), column)}) || !to.add({"\n"}))
-        return false;
+      for (const TextRun& run : document.read(row, cell_named(row, reader->columns(), column)))
+        if (!to.add(run)) return false;
     }
     return true;
   });
@@ -156,17 +212,18 @@ bool hold_documents(const std::vector<store::Entry>& files) {
 }
 
 bool has_documents(const StoredSplit& split, const DocumentColumn& column) {
-  const RowFile file = documents_in(*split.store, split.files.at(0));
-  return contains(first_columns(file), chosen_column(file, column));
+  const std::vector<std::string> columns = first_columns(documents_in(*split.store, split.files.at(0)));
+  return contains(columns, chosen_column(columns, column));
 }
 
 TextSource document_source(const StoredSplit& split, const DocumentColumn& column, Progress& progress) {
   TextSource out;
   for (const store::Entry& file : split.files) out.name += (out.name.empty() ? "" : ", ") + file.path;
-  out.scan = [&split, column, &progress](const Tokenizer* /*tokenizer*/, const VisitText& visit) {
+  out.masked = holds_conversations(documents_in(*split.store, split.files.at(0)), column);
+  out.scan = [&split, column, &progress, masked = out.masked](const Tokenizer* /*tokenizer*/, const VisitText& visit) {
     JoinedText joined(visit, progress);
     for (const store::Entry& entry : split.files)
-      if (!scan_documents(split, documents_in(*split.store, entry), column, joined)) return;
+      if (!scan_documents(split, documents_in(*split.store, entry), column, masked, joined)) return;
   };
   return out;
 }

@@ -1,5 +1,5 @@
-// Text in tables, a document a row: JSON lines, CSV, Parquet. Used by text datasets and by the scan of quality/. Only a
-// window of the file is in memory (readers/table.h bounds a row).
+// Text in tables, a document or a conversation a row: JSON lines, CSV, Parquet. Used by text datasets and by the scan
+// of quality/. Only a window of the file is in memory (readers/table.h bounds a row).
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace mlx::data {
 
 // Which column of a table holds the documents.
 struct DocumentColumn {
-  std::string name;        // "": the column "text"
+  std::string name;        // "": "text", "messages" or "conversations", the first that there is
   bool gives_way = false;  // a table without `name` is read as if there were none
 };
 
@@ -21,8 +21,9 @@ bool hold_documents(const std::vector<store::Entry>& files);
 // Whether the split's first file, a table, has the column.
 bool has_documents(const StoredSplit& split, const DocumentColumn& column);
 
-// The documents of all files, or of the split's part of them, each followed by a line feed. Throws kUsage if a file has
-// no such column, kCorrupt "FILE: line N: …" for a row without text. `split` and `progress` outlive the source.
+// The documents of all files, or of the split's part of them, each followed by a line feed. If the first row holds a
+// list of messages, all must, and the source is masked: only what an assistant says is learned. Throws kUsage if a file
+// has no such column, kCorrupt "FILE: line N: …" for a row without text. `split` and `progress` outlive the source.
 TextSource document_source(const StoredSplit& split, const DocumentColumn& column, Progress& progress);
 
 }  // namespace mlx::data

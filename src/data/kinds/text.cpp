@@ -42,51 +42,67 @@ void scan_files(const store::Store& store, const std::vector<store::Entry>& file
 }
 
 template <typename Narrow>
-void pack_as(std::span<const std::int32_t> tokens, std::uint8_t* to) {
+void pack_as(std::span<const std::int32_t> tokens, int shift, bool learned, std::uint8_t* to) {
   for (const std::int32_t token : tokens) {
-    const auto narrow = static_cast<Narrow>(token);  // -1 becomes the largest
+    const std::uint32_t wide = static_cast<std::uint32_t>(token) << shift;  // of -1 all bits but the lowest
+    const auto narrow = static_cast<Narrow>(shift != 0 && learned ? wide | 1U : wide);
     std::memcpy(to, &narrow, sizeof narrow);
     to += sizeof narrow;
   }
 }
 
+// `mask`: bits of which one must be set, or the token becomes kUnknown; 0: none need be.
 template <typename Narrow>
-void unpack_as(const std::uint8_t* from, std::int64_t count, std::uint32_t unknown, std::int32_t* to) {
+void unpack_as(const std::uint8_t* from, std::int64_t count, const TokenCode& code, std::uint32_t mask,
+               std::int32_t* to) {
   for (std::int64_t i = 0; i < count; ++i) {
     Narrow narrow = 0;
     std::memcpy(&narrow, from + i * static_cast<std::int64_t>(sizeof narrow), sizeof narrow);
-    to[i] = unknown != 0 && narrow == unknown ? Tokenizer::kUnknown : static_cast<std::int32_t>(narrow);
+    const std::uint32_t token = std::uint32_t{narrow} >> code.shift;
+    const bool none = (code.unknown != 0 && token == code.unknown) || (mask != 0 && (narrow & mask) == 0);
+    to[i] = none ? Tokenizer::kUnknown : static_cast<std::int32_t>(token);
   }
 }
 
-void append_tokens(std::span<const std::int32_t> tokens, const TokenCode& code, Bytes& packed, SpoolWriter& to) {
+void unpack_with(const std::uint8_t* from, std::int64_t count, const TokenCode& code, std::uint32_t mask,
+                 std::int32_t* to) {
+  if (code.bytes == 1) return unpack_as<std::uint8_t>(from, count, code, mask, to);
+  if (code.bytes == 2) return unpack_as<std::uint16_t>(from, count, code, mask, to);
+  unpack_as<std::uint32_t>(from, count, code, mask, to);
+}
+
+void append_tokens(std::span<const std::int32_t> tokens, bool learned, const TokenCode& code, Bytes& packed,
+                   SpoolWriter& to) {
   packed.resize(tokens.size() * static_cast<std::size_t>(code.bytes));
-  code.pack(tokens, packed.data());
+  code.pack(tokens, learned, packed.data());
   to.append(packed.data(), static_cast<std::int64_t>(tokens.size()));
 }
 
 }  // namespace
 
-TokenCode::TokenCode(const Tokenizer& tokenizer) {
+TokenCode::TokenCode(const Tokenizer& tokenizer, bool masked) : shift(masked ? 1 : 0) {
   const bool whole = tokenizer.kind() == "bytes";
-  bytes = tokenizer.size() < 256 || whole ? 1 : tokenizer.size() < 65536 ? 2 : 4;
-  if (!whole) unknown = std::numeric_limits<std::uint32_t>::max() >> (32 - 8 * bytes);
+  const std::int64_t codes = (tokenizer.size() + (whole ? 0 : 1)) << shift;
+  bytes = codes <= 256 ? 1 : codes <= 65536 ? 2 : 4;
+  if (!whole) unknown = std::numeric_limits<std::uint32_t>::max() >> (32 - 8 * bytes + shift);
 }
 
-void TokenCode::pack(std::span<const std::int32_t> tokens, std::uint8_t* to) const {
-  if (bytes == 1) return pack_as<std::uint8_t>(tokens, to);
-  if (bytes == 2) return pack_as<std::uint16_t>(tokens, to);
-  pack_as<std::uint32_t>(tokens, to);
+void TokenCode::pack(std::span<const std::int32_t> tokens, bool learned, std::uint8_t* to) const {
+  if (bytes == 1) return pack_as<std::uint8_t>(tokens, shift, learned, to);
+  if (bytes == 2) return pack_as<std::uint16_t>(tokens, shift, learned, to);
+  pack_as<std::uint32_t>(tokens, shift, learned, to);
 }
 
 void TokenCode::unpack(const std::uint8_t* from, std::int64_t count, std::int32_t* to) const {
-  if (bytes == 1) return unpack_as<std::uint8_t>(from, count, unknown, to);
-  if (bytes == 2) return unpack_as<std::uint16_t>(from, count, unknown, to);
-  unpack_as<std::uint32_t>(from, count, unknown, to);
+  unpack_with(from, count, *this, 0, to);
+}
+
+void TokenCode::unpack_labels(const std::uint8_t* from, std::int64_t count, std::int32_t* to) const {
+  unpack_with(from, count, *this, shift != 0 ? 1 : 0, to);
 }
 
 std::vector<std::int32_t> Text::tokens(std::int64_t begin, std::int64_t end) const {
-  const TokenCode code(*tokenizer);
+  const TokenCode code = this->code();
   Bytes packed(static_cast<std::size_t>((end - begin) * code.bytes));
   spool->read(begin, end - begin, packed.data());
   std::vector<std::int32_t> out(static_cast<std::size_t>(end - begin));
@@ -96,10 +112,10 @@ std::vector<std::int32_t> Text::tokens(std::int64_t begin, std::int64_t end) con
 
 Text text_of(std::span<const std::int32_t> tokens, std::shared_ptr<const Tokenizer> tokenizer,
              const MemoryBudget& budget) {
-  const TokenCode code(*tokenizer);
+  const TokenCode code(*tokenizer, false);
   SpoolWriter writer(code.bytes, budget);
   Bytes packed;
-  append_tokens(tokens, code, packed, writer);
+  append_tokens(tokens, true, code, packed, writer);
   return {writer.finish(), std::ranges::count(tokens, Tokenizer::kUnknown), std::move(tokenizer)};
 }
 
@@ -127,11 +143,12 @@ Text read_text(const TextSource& source, const std::string& kind, std::shared_pt
   if (!tokenizer) tokenizer = std::make_shared<Tokenizer>(Tokenizer::bytes());
   Text text;
   text.tokenizer = std::move(tokenizer);
-  const TokenCode code(*text.tokenizer);
+  text.masked = source.masked;
+  const TokenCode code = text.code();
   SpoolWriter writer(code.bytes, budget);
   Bytes packed;
   source.scan(text.tokenizer.get(), [&](const TextRun& run, std::uint64_t offset) {
-    append_tokens(text.tokenizer->encode(run.text, name, &text.unknown, offset), code, packed, writer);
+    append_tokens(text.tokenizer->encode(run.text, name, &text.unknown, offset), run.learned, code, packed, writer);
     return true;
   });
   text.spool = writer.finish();

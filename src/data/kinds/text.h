@@ -18,21 +18,26 @@
 namespace mlx::data {
 
 // Tokens as unsigned integers of 1, 2 or 4 bytes, as few as the vocabulary allows. Tokenizer::kUnknown is the largest
-// one; a vocabulary of bytes needs none.
+// one; a vocabulary of bytes needs none. In masked text the lowest bit says whether the token is learned.
 struct TokenCode {
-  explicit TokenCode(const Tokenizer& tokenizer);
-  void pack(std::span<const std::int32_t> tokens, std::uint8_t* to) const;
+  TokenCode(const Tokenizer& tokenizer, bool masked);
+  void pack(std::span<const std::int32_t> tokens, bool learned, std::uint8_t* to) const;
   void unpack(const std::uint8_t* from, std::int64_t count, std::int32_t* to) const;
+  // Tokenizer::kUnknown for tokens that are not learned.
+  void unpack_labels(const std::uint8_t* from, std::int64_t count, std::int32_t* to) const;
 
   int bytes = 4;
-  std::uint32_t unknown = 0;  // 0: none
+  int shift = 0;              // 1 in masked text
+  std::uint32_t unknown = 0;  // before the shift; 0: none
 };
 
 struct Text {
   SpoolPtr spool;                              // of tokens
   std::int64_t unknown = 0;                    // of them, in no vocabulary
   std::shared_ptr<const Tokenizer> tokenizer;  // what they were made with
+  bool masked = false;                         // some tokens are context only: they are read, but not learned
 
+  TokenCode code() const { return {*tokenizer, masked}; }
   std::int64_t count() const { return spool->count(); }
   std::vector<std::int32_t> tokens(std::int64_t begin, std::int64_t end) const;
 };
@@ -42,6 +47,7 @@ Text text_of(std::span<const std::int32_t> tokens, std::shared_ptr<const Tokeniz
 // A piece of text, which ends between characters.
 struct TextRun {
   std::string_view text;
+  bool learned = true;  // false only in a masked source
 };
 // Gets a run and its offset in the whole text; returns false when it has had enough.
 using VisitText = std::function<bool(const TextRun&, std::uint64_t)>;
@@ -50,6 +56,7 @@ using VisitText = std::function<bool(const TextRun&, std::uint64_t)>;
 struct TextSource {
   std::string name;  // for messages: its files
   std::function<void(const Tokenizer*, const VisitText&)> scan;
+  bool masked = false;
 };
 // The concatenated files; kCorrupt for damaged gzip. The arguments outlive the source.
 TextSource file_source(const store::Store& store, const std::vector<store::Entry>& files, Progress& progress);

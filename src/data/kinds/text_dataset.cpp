@@ -29,10 +29,10 @@ Windows windows_of(std::int64_t tokens, std::int64_t context, bool shuffle) {
   return {count, tokens - 1 - count * context};
 }
 
-// s32[count,context] twice: tokens, "ids", and for each the token after it. Unshuffled, the windows follow one another
-// from the beginning, and the last is padded with Tokenizer::kUnknown. Shuffled, each epoch cuts the text from its own
-// offset, so that every token is trained on at every distance from a window's beginning; the remainders at both ends of
-// the text are used in other epochs.
+// s32[count,context] twice: tokens, "ids", and for each the token after it, or Tokenizer::kUnknown if that one is not
+// learned. Unshuffled, the windows follow one another from the beginning, and the last is padded with
+// Tokenizer::kUnknown. Shuffled, each epoch cuts the text from its own offset, so that every token is trained on at
+// every distance from a window's beginning; the remainders at both ends of the text are used in other epochs.
 class TextBatches final : public BatchSource {
  public:
   // `tokens` is a range.
@@ -41,7 +41,7 @@ class TextBatches final : public BatchSource {
         count_(tokens.size()),
         context_(options.context),
         seed_(options.seed),
-        code_(*text.tokenizer),
+        code_(text.code()),
         windows_(windows_of(count_, options.context, options.shuffle)),
         order_(windows_.count, options),
         reader_(text.spool) {
@@ -83,8 +83,7 @@ class TextBatches final : public BatchSource {
     const std::int64_t length = std::min(context_, count_ - 1 - begin);
     std::int32_t *const ids = ids_.data() + at, *const labels = labels_.data() + at;
     code_.unpack(from, length, ids);
-    std::copy_n(ids + 1, length - 1, labels);
-    code_.unpack(from + length * code_.bytes, 1, labels + length - 1);
+    code_.unpack_labels(from + code_.bytes, length, labels);
     std::fill_n(ids + length, context_ - length, Tokenizer::kUnknown);
     std::fill_n(labels + length, context_ - length, Tokenizer::kUnknown);
     return length;

@@ -1,4 +1,5 @@
-// A batch is cut into micro-batches of equal size; their gradients are averaged before the update.
+// A batch is cut into micro-batches of equal size. Their gradients are averaged before the update, each with the share
+// of the batch's labels that it has: where labels are masked, micro-batches have different numbers of them.
 #include "train/loop/training_step.h"
 
 #include <algorithm>
@@ -100,11 +101,29 @@ void TrainingStep::start(graph::Tensors tensors) {
   if (counts()) collected_.insert(collected_.end(), {training_.correct, training_.counted});
 }
 
+std::vector<double> TrainingStep::shares_of(const data::BatchView& batch) const {
+  const std::int64_t parts = config_.accumulate;
+  std::vector<double> shares(static_cast<std::size_t>(parts), 1.0 / static_cast<double>(parts));
+  if (parts == 1 || training_.graph.value(training_.labels).dtype != graph::DType::kS32) return shares;
+  std::int64_t labels = 1;
+  for (const std::int64_t dim : batch.target_dims) labels *= dim;
+  const auto* label = static_cast<const std::int32_t*>(batch.target);
+  const auto counted = [&](std::int64_t begin, std::int64_t end) {
+    return static_cast<double>(std::count_if(label + begin, label + end, [](std::int32_t each) { return each >= 0; }));
+  };
+  const double all = counted(0, labels);
+  if (all == 0) return shares;
+  const std::int64_t each = labels / parts;
+  for (std::int64_t part = 0; part < parts; ++part)
+    shares[static_cast<std::size_t>(part)] = counted(part * each, (part + 1) * each) / all;
+  return shares;
+}
+
 std::vector<graph::Feed> TrainingStep::feeds(const data::BatchView& batch, std::int64_t part, std::int64_t step,
                                              double learning_rate) {
   const std::int64_t parts = config_.accumulate;
   rate_ = static_cast<float>(learning_rate);
-  accumulation_ = {part == 0 ? 0.0f : 1.0f, static_cast<float>(1.0 / static_cast<double>(parts))};
+  accumulation_ = {part == 0 ? 0.0f : 1.0f, static_cast<float>(shares_of(batch)[static_cast<std::size_t>(part)])};
   const double decay = average_decay(config_.ema, step);
   average_ = {static_cast<float>(decay), static_cast<float>(1 - decay)};
   std::vector<graph::Feed> all;
@@ -137,6 +156,7 @@ graph::RunOptions TrainingStep::options(std::int64_t part, std::int64_t step) co
 
 void TrainingStep::launch(const data::BatchView& batch, std::int64_t step, double learning_rate) {
   CHECK(!session_->staged() || staged_step_ == step);
+  shares_ = shares_of(batch);
   for (std::int64_t part = 0; part < config_.accumulate; ++part) {
     if (!session_->staged()) session_->stage(feeds(batch, part, step, learning_rate), options(part, step));
     const bool whole = session_->run_staged();
@@ -155,7 +175,7 @@ StepOutcome TrainingStep::finish() {
   const auto next = [&] { return std::exchange(at, at + graph::Session::kCollected); };
   for (std::int64_t part = 0; part < config_.accumulate; ++part) {
     const double loss = double{scalar<float>(next())};
-    outcome.loss += loss / static_cast<double>(config_.accumulate);
+    outcome.loss += loss * shares_[static_cast<std::size_t>(part)];
     if (counts()) {
       outcome.correct += scalar<std::int32_t>(next());
       outcome.counted += scalar<std::int32_t>(next());

@@ -18,7 +18,7 @@
 namespace mlx::train {
 
 struct StepOutcome {
-  double loss = 0;  // mean over the micro-batches
+  double loss = 0;  // mean over the examples or tokens that count
   std::int64_t correct = 0, counted = 0;
   double gradient_norm = 0;  // before clipping; 0 if gradients are not clipped
   double loss_scale = 0;     // for the next step; 0 if losses are not scaled
@@ -73,6 +73,7 @@ class TrainingStep {
   std::vector<graph::Feed> feeds(const data::BatchView& batch, std::int64_t part, std::int64_t step,
                                  double learning_rate);
   graph::RunOptions options(std::int64_t part, std::int64_t step) const;
+  std::vector<double> shares_of(const data::BatchView& batch) const;
 
   const nn::Built& built_;
   const TrainConfig& config_;
@@ -85,6 +86,7 @@ class TrainingStep {
   std::int64_t staged_step_ = 0;
   float rate_ = 0;
   std::array<float, 2> accumulation_{}, average_{};
+  std::vector<double> shares_;  // of the launched step's micro-batches in its loss
 };
 
 }  // namespace mlx::train
