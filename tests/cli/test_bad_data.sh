@@ -64,7 +64,7 @@ error 6 "test.csv: line 3: column 'y': 'c'" mlx eval m_sound --data data/late
 # bug: a model's name that a dataset has was refused only after the training.
 config sound 'target = "y"\nleaks = "100%"'
 cp -r data/sound twin && mlx add -q twin >/dev/null && mlx commit -q -m twin >/dev/null
-error 4 "'twin' is a dataset already, not a model" timeout 20 "$mlx_binary" train -c m.toml --set model.name=twin --set train.epochs=100000000
+error 4 "'twin' is a dataset already, not a model" timeout 20 "$mlx_binary" train -c m.toml --set model.name=twin --set train.epochs=1000000
 
 # Photos: 20 good ones of each class.
 pictures=$here/../data/pictures

@@ -4,8 +4,7 @@
 
 #include "base/json.h"
 #include "base/path.h"
-#include "data/images/decode.h"
-#include "data/kinds/photo_files.h"
+#include "data/kinds/photos.h"
 #include "data/splits.h"
 #include "infer/examples.h"
 #include "store/worktree/scan.h"
@@ -23,9 +22,8 @@ Json parameters(const store::Store& store, const Digest& model, const Digest& da
   Json out = {{"split", split}};
   const data::Reading reading = infer::reading_of(nn::load_description(store, model));
   const data::Division* const division = reading.division ? &*reading.division : nullptr;
-  const data::StoredSplit stored = data::stored_split(store, dataset, split, division);
-  if (stored.kind->form == data::Form::kImages && data::holds_photos(stored))
-    out["libraries"] = data::picture_libraries();
+  const std::string libraries = data::photo_libraries(data::stored_split(store, dataset, split, division));
+  if (!libraries.empty()) out["libraries"] = libraries;
   return out;
 }
 
