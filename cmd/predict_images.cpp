@@ -1,4 +1,5 @@
-// mlx predict for models of images: a label and its probability for each.
+// mlx predict for models of images: a label and its probability for each. A photo that cannot be read is named, and the
+// others are answered all the same.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -154,31 +155,74 @@ class Asking {
     constexpr std::size_t kBlock = 256;
     for (std::size_t begin = 0; begin < source.photos.size(); begin += kBlock) {
       context_.progress().check_interrupted();
-      const Bytes pixels = prepared(source, begin, std::min(kBlock, source.photos.size() - begin));
-      add(pixels, [&](std::int64_t i) { return source.photos[begin + static_cast<std::size_t>(i)]; });
+      const Block block = prepared(source, begin, std::min(kBlock, source.photos.size() - begin));
+      if (block.names.empty()) continue;
+      add(block.pixels, [&](std::int64_t i) { return block.names[static_cast<std::size_t>(i)]; });
     }
   }
-  void finish() { predictions_.finish(); }
+  // Returns the exit status: kCorrupt if a photo has no answer. Throws if none has one.
+  int finish() {
+    if (!failed_.empty() && answered_ == 0) throw Error(failed_[0].error);
+    for (const Failed& each : failed_) {
+      context_.progress().warn(each.error.message);
+      predictions_.add_failed(each.photo, each.error.message);
+    }
+    predictions_.finish();
+    if (failed_.empty()) return 0;
+    const auto failed = static_cast<std::int64_t>(failed_.size());
+    context_.progress().warn(
+        fmt::format("{} of {} images cannot be read and have no prediction", failed, failed + answered_));
+    return static_cast<int>(ErrorKind::kCorrupt);
+  }
 
  private:
-  Bytes prepared(const Source& source, std::size_t begin, std::size_t count) {
+  struct Failed {
+    std::string photo;
+    Error error;
+  };
+  // Photos that could be read, ready for the model.
+  struct Block {
+    Bytes pixels;
+    std::vector<std::string> names;
+  };
+
+  Block prepared(const Source& source, std::size_t begin, std::size_t count) {
     const data::Preprocessing& preprocessing = inputs_.model.about().preprocessing;
     const data::PhotoForm form = preprocessing.photo_form();
     const auto size = static_cast<std::size_t>(form.bytes());
-    Bytes pixels(count * size);
+    Block out;
+    out.pixels.resize(count * size);
+    std::vector<std::optional<Error>> errors(count);
     context_.pool().run(static_cast<std::int64_t>(count), [&](std::int64_t i) {
-      const std::size_t photo = begin + static_cast<std::size_t>(i);
-      const Bytes file = source.read(photo);
-      data::check_photo(file, source.photos[photo], preprocessing);
-      data::prepare_photo(file, source.photos[photo], form, pixels.data() + static_cast<std::size_t>(i) * size);
+      const auto at = static_cast<std::size_t>(i);
+      const std::string& name = source.photos[begin + at];
+      const Bytes file = source.read(begin + at);
+      try {
+        data::check_photo(file, name, preprocessing);
+        data::prepare_photo(file, name, form, out.pixels.data() + at * size);
+      } catch (const Error& error) {
+        if (error.kind != ErrorKind::kCorrupt && error.kind != ErrorKind::kUsage) throw;
+        errors[at] = error;
+      }
     });
-    return pixels;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (errors[i]) {
+        failed_.push_back({source.photos[begin + i], *errors[i]});
+        continue;
+      }
+      const std::uint8_t* const from = out.pixels.data() + i * size;
+      std::copy(from, from + size, out.pixels.data() + out.names.size() * size);
+      out.names.push_back(source.photos[begin + i]);
+    }
+    out.pixels.resize(out.names.size() * size);
+    return out;
   }
 
   template <typename NameOf>
   void add(ByteView pixels, const NameOf& name_of) {
     const auto classes = static_cast<std::size_t>(inputs_.model.signature().width());
     const infer::Answers answers = infer::answer_images(session_, pixels, context_.progress());
+    answered_ += answers.count;
     for (std::int64_t i = 0; i < answers.count; ++i) {
       const std::span<const double> probabilities(answers.values.data() + static_cast<std::size_t>(i) * classes,
                                                   classes);
@@ -192,6 +236,8 @@ class Asking {
   Context& context_;
   Predictions predictions_;
   infer::Session session_;
+  std::int64_t answered_ = 0;
+  std::vector<Failed> failed_;
 };
 
 }  // namespace
@@ -210,8 +256,7 @@ int predict_images(const PredictOptions& options, const PredictInputs& inputs, C
     check_size(sources.back(), inputs);
   }
   for (const Source& source : sources) asking.ask(source);
-  asking.finish();
-  return 0;
+  return asking.finish();
 }
 
 }  // namespace mlx::cmd

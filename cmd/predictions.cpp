@@ -61,6 +61,10 @@ void Predictions::add(const std::string& name, const std::string& text, const Js
   if (context_.wants_json()) predictions_.push_back(std::move(prediction));
 }
 
+void Predictions::add_failed(const std::string& name, const std::string& message) {
+  failed_.push_back({{unit_, name}, {"error", message}});
+}
+
 void Predictions::look_at(std::span<const double> answer) {
   ++answers_;
   nan_ += std::ranges::any_of(answer, [](double value) { return std::isnan(value); });
@@ -77,6 +81,7 @@ void Predictions::finish() {
                    {"model", inputs_.version.name()},
                    {"digest", inputs_.version.digest.text()},
                    {"predictions", std::move(predictions_)}};
+  if (!failed_.empty()) document["failed"] = std::move(failed_);
   if (!out_.empty()) document["out"] = out_;
   context_.json(document);
 }

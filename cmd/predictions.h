@@ -38,6 +38,8 @@ class Predictions {
   void add(const std::string& name, const std::vector<Ranked>& classes);
   // `text`, `members` and `cells` say the same of an example.
   void add(const std::string& name, const std::string& text, const Json& members, const PredictionFile::Cells& cells);
+  // An example without an answer, listed in JSON.
+  void add_failed(const std::string& name, const std::string& message);
   // Counts the answer of one example if it holds NaN; finish() warns of them.
   void look_at(std::span<const double> answer);
   void finish();
@@ -51,7 +53,7 @@ class Predictions {
   Context& context_;
   PredictionFile file_;
   std::int64_t answers_ = 0, nan_ = 0;
-  Json predictions_ = Json::array();
+  Json predictions_ = Json::array(), failed_ = Json::array();
 };
 
 }  // namespace mlx::cmd

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "data/kinds/image_keys.h"
 
 namespace mlx::infer {
 
@@ -35,6 +36,7 @@ data::Reading reading_of(const nn::Model& model) {
   const std::string what = "the model's data";
   const Json trained_on = model.data.empty() ? Json::object() : parse_json(model.data, what);
   reading.division = division_of(trained_on);
+  data::read_skip_bad(trained_on, what, reading.photos);
   if (trained_on.contains("column")) reading.column = json_string(trained_on, "column", what);
   return reading;
 }

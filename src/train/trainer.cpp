@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/process_use.h"
 #include "base/text.h"
+#include "data/kinds/image_keys.h"
 #include "registry/versions/domains.h"
 #include "store/crypto/keys.h"
 #include "train/base_model.h"
@@ -56,6 +57,8 @@ std::int64_t examples_of(const Training& t) {
 // Afterwards the config names everything that it left to the data or the device.
 void read_inputs(Training& t) {
   TrainConfig& config = t.config;
+  // Before the training, which may take hours.
+  registry::require_kind(t.repository, config.name, registry::ArtifactKind::kModel);
   t.dataset = work::resolve_dataset(t.repository, config.dataset, t.progress);
   t.data = data::describe(t.repository.store(), t.dataset.digest, config.train_split, config.reading);
   for (const std::string& warning : t.data.table.warnings) t.progress.warn(warning);
@@ -145,6 +148,7 @@ nn::Model make_model(const Training& t, const TrainingData& data, TrainingResult
       {"valid", config.valid_split}};
   if (config.reading.division) trained_on["split"] = to_json(config.reading.division->rule);
   if (!config.reading.column.empty()) trained_on["column"] = config.reading.column;
+  if (Json skip = data::skip_bad_json(config.reading.photos); !skip.is_null()) trained_on["skip_bad"] = std::move(skip);
   model.data = canonical(trained_on);
   return model;
 }

@@ -50,8 +50,12 @@ same "$listed" "$(cat out.csv)"
 expect 0 mlx predict clf image0.pgm --out out.jsonl
 same "$(python3 -c 'import json; print(json.loads(open("out.jsonl").read())["label"])')" "$label"
 before=$(cat out.csv)
-error 6 "cut.pgm" mlx predict clf image0.pgm cut.pgm --out out.csv
+error 6 "cut.pgm" mlx predict clf cut.pgm --out out.csv
 same "$(cat out.csv)" "$before"
+# bug: one bad photo took the answers of all others with it.
+expect 6 mlx predict clf image0.pgm cut.pgm --out some.csv
+has "$err" "cut.pgm"
+same "$(cut -d, -f1 some.csv | paste -sd' ')" "image image0.pgm"
 error 2 "--out out.xlsx: not a table by its name" mlx predict clf image0.pgm --out out.xlsx
 error 3 "there is no folder none" mlx predict clf image0.pgm --out none/out.csv
 error 2 "both want standard output" mlx predict clf image0.pgm --out - --json

@@ -3,6 +3,7 @@
 #include "data/kinds/image_keys.h"
 
 #include <charconv>
+#include <optional>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -13,6 +14,16 @@ namespace {
 constexpr std::int64_t kMostSide = 1 << 14;
 constexpr std::int64_t kMostSkipped = std::int64_t{1} << 40;
 
+// "1%" or "0.5 %" as a part of 1.
+std::optional<double> skipped_share(const std::string& text) {
+  double percent = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
+  std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  if (error != std::errc() || unit != "%" || !(percent > 0 && percent < 100)) return {};
+  return percent / 100;
+}
+
 // A count of photos, or a share such as "1%" or "0.5 %".
 void read_skip_bad(TomlReader& data, PhotoOptions& photos) {
   constexpr const char* kKey = "skip_bad";
@@ -20,14 +31,9 @@ void read_skip_bad(TomlReader& data, PhotoOptions& photos) {
     photos.skip_count = data.integer(kKey, 0, kMostSkipped, 0);
     return;
   }
-  const std::string text = data.string(kKey);
-  double percent = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
-  std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
-  while (unit.starts_with(' ')) unit.remove_prefix(1);
-  if (error != std::errc() || unit != "%" || !(percent > 0 && percent < 100))
-    data.fail_at(kKey, "expected a count, or a share such as \"1%\", below 100");
-  photos.skip_share = percent / 100;
+  const std::optional<double> share = skipped_share(data.string(kKey));
+  if (!share) data.fail_at(kKey, "expected a count, or a share such as \"1%\", below 100");
+  photos.skip_share = *share;
 }
 
 void read_photo_keys(TomlReader& data, PhotoOptions& photos) {
@@ -49,8 +55,7 @@ void write_photo_keys(const PhotoOptions& photos, Json& data) {
   if (photos.height > 0) data["size"] = {photos.height, photos.width};
   if (photos.fit != Fit::kSqueeze) data["resize"] = name_of(photos.fit);
   if (photos.grey) data["colour"] = "grey";
-  if (photos.skip_share > 0) data["skip_bad"] = fmt::format("{}%", photos.skip_share * 100);
-  if (photos.skip_count > 0) data["skip_bad"] = photos.skip_count;
+  if (Json skip = skip_bad_json(photos); !skip.is_null()) data["skip_bad"] = std::move(skip);
   if (!photos.libraries.empty()) data["libraries"] = photos.libraries;
 }
 
@@ -82,6 +87,24 @@ void write_pixel_changes(const Augment& augment, Json& table) {
 }
 
 }  // namespace
+
+Json skip_bad_json(const PhotoOptions& photos) {
+  if (photos.skip_share > 0) return fmt::format("{}%", photos.skip_share * 100);
+  return photos.skip_count > 0 ? Json(photos.skip_count) : Json();
+}
+
+void read_skip_bad(const Json& json, const std::string& what, PhotoOptions& photos) {
+  constexpr const char* kKey = "skip_bad";
+  if (!json.contains(kKey)) return;
+  if (!json[kKey].is_string()) {
+    photos.skip_count = json_int(json, kKey, what);
+    if (photos.skip_count < 0) fail(ErrorKind::kCorrupt, "{}: '{}': expected a count", what, kKey);
+    return;
+  }
+  const std::optional<double> share = skipped_share(json_string(json, kKey, what));
+  if (!share) fail(ErrorKind::kCorrupt, "{}: '{}': expected a share of photos", what, kKey);
+  photos.skip_share = *share;
+}
 
 void read_image_keys(TomlReader& data, Reading& reading) {
   TomlReader table = data.table("augment");

@@ -255,6 +255,10 @@ Images load_photos(const StoredSplit& split, const Reading& reading, Progress& p
   return out;
 }
 
+std::string photo_libraries(const StoredSplit& split) {
+  return split.kind->form == Form::kImages && holds_photos(split) ? picture_libraries() : "";
+}
+
 std::optional<std::vector<store::Entry>> photos_in(const store::Store& store, const Digest& manifest,
                                                    const std::string& split, const Division* division) {
   const StoredSplit stored = stored_split(store, manifest, split, images_kind, division);

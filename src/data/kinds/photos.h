@@ -15,6 +15,9 @@ Images describe_photos(const StoredSplit& split, const Reading& reading);
 // reading allows, otherwise throws kCorrupt or kUsage with the name of the first. The store must outlive the result.
 Images load_photos(const StoredSplit& split, const Reading& reading, Progress& progress);
 
+// The versions of the libraries that decode the photos of a split, on which pixels depend; "" if it has no photos.
+std::string photo_libraries(const StoredSplit& split);
+
 // For `mlx predict`, which needs no labels: the photos of a split, nullopt if it has none. kUsage if it holds something
 // else than images.
 std::optional<std::vector<store::Entry>> photos_in(const store::Store& store, const Digest& manifest,

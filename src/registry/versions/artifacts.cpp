@@ -108,13 +108,12 @@ Json version_body(const NewVersion& version, std::int64_t number) {
   return body;
 }
 
-void require_kind(store::Database& db, const NewVersion& version) {
+void require_kind(store::Database& db, const std::string& artifact, ArtifactKind kind) {
   store::Statement select = db.prepare("SELECT kind FROM artifacts WHERE name = ?");
-  if (select.bind(version.artifact).step() && select.text(0) != kind_name(version.kind)) {
-    throw Error(
-        ErrorKind::kConflict,
-        fmt::format("'{}' is a {} already, not a {}", version.artifact, select.text(0), kind_name(version.kind)),
-        "choose another name");
+  if (select.bind(artifact).step() && select.text(0) != kind_name(kind)) {
+    throw Error(ErrorKind::kConflict,
+                fmt::format("'{}' is a {} already, not a {}", artifact, select.text(0), kind_name(kind)),
+                "choose another name");
   }
 }
 
@@ -199,12 +198,16 @@ std::vector<std::string> artifact_names(Repository& repository) {
   return names;
 }
 
+void require_kind(Repository& repository, const std::string& artifact, ArtifactKind kind) {
+  require_kind(repository.db(), artifact, kind);
+}
+
 Created create_version(Repository& repository, const NewVersion& version) {
   require_artifact_name(version.artifact);
   if (!is_utf8(version.message)) fail(ErrorKind::kUsage, "the message is not valid UTF-8");
   store::Database& db = repository.db();
   const auto made = repository.record_with("version.create", [&](Json& body) {
-    require_kind(db, version);
+    require_kind(db, version.artifact, version.kind);
     if (version_of(repository, version.artifact, version.manifest.id)) return false;
     body = version_body(version, next_number(repository, version.artifact));
     return true;

@@ -58,6 +58,8 @@ struct Created {
   Version version;
   bool made = false;
 };
+// Throws kConflict if the name is one of artifacts of another kind, which create_version() refuses too.
+void require_kind(Repository& repository, const std::string& artifact, ArtifactKind kind);
 Created create_version(Repository& repository, const NewVersion& version);
 
 // The versions that an alias means: none if it is new, several if it was moved on both sides of a merge.

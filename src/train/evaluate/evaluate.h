@@ -33,7 +33,8 @@ struct Evaluation {
   std::vector<ClassMetrics> classes;                    // of classes and labels
   std::vector<NumberMetrics> numbers;                   // of numbers
   std::vector<std::pair<std::string, double>> metrics;  // "accuracy", "rmse" …; only what is defined
-  double per_second = 0;  // images, rows or tokens; without the first batch, which warms up
+  std::vector<std::string> skipped;  // bad photos that were left out, as in the training ([data] skip_bad)
+  double per_second = 0;             // images, rows or tokens; without the first batch, which warms up
 
   double accuracy() const { return count ? static_cast<double>(correct) / static_cast<double>(count) : 0; }
   bool has_accuracy() const { return targets != data::TargetKind::kNumbers; }

@@ -4,6 +4,8 @@
 
 #include "base/json.h"
 #include "base/path.h"
+#include "data/kinds/photos.h"
+#include "data/splits.h"
 #include "infer/examples.h"
 #include "store/worktree/scan.h"
 #include "train/evaluate/evaluate.h"
@@ -12,6 +14,20 @@
 #include "work/work.h"
 
 namespace mlx::train {
+namespace {
+
+// What determines an evaluation beside model and data. Photos are decoded by libraries: another version of them may
+// give other pixels.
+Json parameters(const store::Store& store, const Digest& model, const Digest& dataset, const std::string& split) {
+  Json out = {{"split", split}};
+  const data::Reading reading = infer::reading_of(nn::load_description(store, model));
+  const data::Division* const division = reading.division ? &*reading.division : nullptr;
+  const std::string libraries = data::photo_libraries(data::stored_split(store, dataset, split, division));
+  if (!libraries.empty()) out["libraries"] = libraries;
+  return out;
+}
+
+}  // namespace
 
 Evaluation evaluate_on(const store::Store& store, const Digest& dataset, const std::string& split,
                        const nn::Model& model, kernels::Backend backend, Pool& pool, Progress& progress,
@@ -23,6 +39,7 @@ Evaluation evaluate_on(const store::Store& store, const Digest& dataset, const s
   Evaluation evaluation = evaluate(model, *loaded, backend, pool, progress);
   evaluation.data = dataset;
   evaluation.split = split;
+  evaluation.skipped = loaded->describe().photos.skipped;
   return evaluation;
 }
 
@@ -47,7 +64,7 @@ EvaluateOutcome evaluate_version(registry::Repository& repository, const std::st
   work.command = "eval";
   work.title = title;
   work.inputs = {{"model", out.model.digest}, {"data", data.digest}};
-  work.params = canonical({{"split", split}});
+  work.params = canonical(parameters(repository.store(), out.model.digest, data.digest, split));
   work.numerics = {Digest::parse(MLX_TRAIN_SOURCES), backend};
   work.force = force;
   work.runs_unrecorded = true;

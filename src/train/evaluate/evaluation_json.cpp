@@ -108,6 +108,7 @@ Json to_json(const Evaluation& e) {
               {"metrics", metrics}};
   if (!e.has_accuracy()) out.erase("correct"), out.erase("accuracy");
   if (!e.numbers.empty()) out["numbers"] = numbers_to_json(e);
+  if (!e.skipped.empty()) out["skipped"] = e.skipped;
   return out;
 }
 
@@ -129,6 +130,12 @@ Evaluation evaluation_from_json(const Json& json) {
     for (const Json& n : json_array(json, "numbers", kWhat)) {
       out.labels.push_back(json_string(n, "label", kWhat));
       out.numbers.push_back({number_or_nan(n, "rmse"), number_or_nan(n, "mae"), number_or_nan(n, "r2")});
+    }
+  }
+  if (json.contains("skipped")) {
+    for (const Json& photo : json_array(json, "skipped", kWhat)) {
+      if (!photo.is_string()) fail(ErrorKind::kCorrupt, "{}: 'skipped': expected texts", kWhat);
+      out.skipped.push_back(photo.get<std::string>());
     }
   }
   read_confusion(json, out);

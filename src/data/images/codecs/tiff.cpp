@@ -9,6 +9,9 @@
 namespace mlx::data {
 namespace {
 
+// Rows that are stored together are decoded together, at 4 bytes a pixel beside the picture itself.
+constexpr std::int64_t kMostTogether = std::int64_t{1} << 26;
+
 struct File {
   PictureRequest* request;
   std::uint64_t at;
@@ -131,8 +134,14 @@ void read_pixels(TIFF* tiff, PictureRequest* request) {
     refuse(request, PictureProblem::kUnsupported, "%s", message);
     return;
   }
-  image.orientation = image.req_orientation = ORIENTATION_TOPLEFT;  // turned later, like all formats
   const std::int64_t rows = rows_together(tiff, request->height);
+  if (rows * request->width > kMostTogether) {
+    refuse(request, PictureProblem::kTooLarge, "its strips or tiles hold more than %lld pixels",
+           static_cast<long long>(kMostTogether));
+    TIFFRGBAImageEnd(&image);
+    return;
+  }
+  image.orientation = image.req_orientation = ORIENTATION_TOPLEFT;  // turned later, like all formats
   auto* const some = static_cast<std::uint32_t*>(std::malloc(static_cast<std::size_t>(4 * rows * request->width)));
   if (!some)
     refuse(request, PictureProblem::kNoMemory, "memory is short");
