@@ -84,6 +84,9 @@ void print_split(const std::string& name, const data::SplitStatistics& split, bo
     head += fmt::format(", {}x{}x{}", split.height, split.width, split.channels);
   context.line(context.bold(head));
   if (!split.found_out.empty()) context.line("  " + split.found_out);
+  if (!split.unread.empty())
+    context.line(fmt::format("  {} cannot be read, the first: {}", counted(split.unread.size(), "photo"),
+                             printable(split.unread[0])));
   std::size_t width = 6;
   for (const data::ColumnStatistics& column : split.columns)
     width = std::max(width, std::min<std::size_t>(28, column.name.size()));

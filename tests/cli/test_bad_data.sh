@@ -86,6 +86,16 @@ has "$err" "2 of 42 photos cannot be read and are skipped; the first: train/a/ba
 expect 0 mlx eval m_cut --data data/cut --split train --json
 same "$(json "d['count'], len(d['skipped'])")" "(40, 2)"
 error 6 "train/a/bad.jpg" mlx eval m_photos --data data/cut --split train
+# bug: check and describe stopped at the first bad photo.
+expect 1 mlx check data/cut --junit photos.xml
+has "$out" "photos: 2 of 42 photos cannot be read"
+has "$out" "train/b/bad.jpg: JPEG: Premature end"
+python3 -c 'import xml.etree.ElementTree as e; assert e.parse("photos.xml").getroot()[0].get("failures") == "1"'
+expect 0 mlx describe data/cut --html photos.html
+expect 0 mlx describe data/cut
+has "$out" "2 photos cannot be read, the first: train/a/bad.jpg"
+expect 0 mlx describe data/cut --json # as kept with the version
+same "$(json 'd["splits"]["train"]["items"], len(d["splits"]["train"]["unread"])')" "(40, 2)"
 # bug: a folder with one bad photo got no predictions at all.
 expect 6 mlx predict m_photos data/cut/train --out labels.csv
 has "$err" "data/cut/train/a/bad.jpg: JPEG: Premature end"

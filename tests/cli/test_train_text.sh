@@ -137,7 +137,7 @@ config chat '' 16
 sed -i 's|data/words|data/chat|' chat.toml
 expect 0 mlx train -c chat.toml
 expect 0 mlx eval chat --data data/chat --split train --json
-same "$(json "d['examples']")" "$(python3 -c "print(sum(1 + i % 3 + len('<|im_end|>') for i in range(120)))")"
+same "$(json "d['count']")" "$(python3 -c "print(sum(1 + i % 3 + len('<|im_end|>') for i in range(120)))")"
 expect 0 mlx train -c chat.toml --memory 40MiB --set model.name=small-chat
 same "$(weights small-chat)" "$(weights chat)"
 sed 's/"user"/"boss"/' data/chat/train.jsonl >data/chat/valid.jsonl

@@ -21,6 +21,8 @@
 namespace mlx::data {
 namespace {
 
+constexpr std::size_t kNamed = 20;  // photos that cannot be read
+
 std::string percent_of(double share) {
   return fmt::format("{:.4g} %", share * 100);
 }
@@ -48,6 +50,7 @@ class SplitRules {
       : rules_(rules), name_(std::move(name)), split_(split), to_(to) {}
 
   void check(std::int64_t today) {
+    check_photos();
     check_rows();
     check_columns();
     check_duplicates("duplicates", rules_.duplicates, split_.equal, "the same as one before");
@@ -63,6 +66,16 @@ class SplitRules {
     failure.text = text;
     failure.place_word = split_.place_word;
     return to_.emplace_back(std::move(failure));
+  }
+  // No rule need ask for it: a training would stop at them.
+  void check_photos() {
+    if (split_.unread.empty()) return;
+    const std::size_t count = split_.unread.size();
+    Failure& failure =
+        add("photos", fmt::format("{} of {} photos cannot be read", grouped(count), grouped(split_.items + count)));
+    failure.count = count, failure.place_word = "photo";
+    for (std::size_t i = 0; i < std::min(count, kNamed); ++i)
+      failure.found.push_back({i + 1, printable(split_.unread[i])});
   }
   void check_rows() {
     if (!rules_.rows) return;
@@ -239,6 +252,8 @@ CheckResult check_dataset(const store::Store& store, const Digest& manifest, con
   out.statistics = measure_statistics(store, manifest, only, rules.target, watch, progress);
   const bool drift = rules.drift && before;
   out.rules = names_of(rules, drift);
+  if (std::ranges::any_of(out.statistics.splits, [](const auto& each) { return !each.second.unread.empty(); }))
+    out.rules.insert(out.rules.begin(), "photos");
   for (const auto& [name, split] : out.statistics.splits) {
     SplitRules(rules, name, split, out.failures).check(today);
     if (const auto seen = items.find(name); seen != items.end())

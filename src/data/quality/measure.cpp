@@ -181,7 +181,7 @@ Measured measure_split(const StoredSplit& split, const std::string& name, const 
   to.kind = split.kind->name;
   to.unit = split.kind->form == Form::kTokens ? "lines" : split.kind->unit;
   to.place_word = place_word(*split.kind);
-  to.files = facts.files, to.found_out = facts.found_out;
+  to.files = facts.files, to.unread = facts.unread, to.found_out = facts.found_out;
   to.items = facts.items, to.bytes = facts.bytes;
   to.height = facts.height, to.width = facts.width, to.channels = facts.channels;
   for (const Moments& moments : facts.channel_moments)

@@ -27,8 +27,20 @@ struct Gallery {
   std::function<Bytes(std::uint64_t)> png;
 };
 
-Gallery gallery_of_photos(const StoredSplit& split) {
+// The statistics' numbers are those of the photos that can be read.
+void leave_out_unread(const std::vector<std::string>& read, PhotoList& list) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < list.files.size(); ++i) {
+    if (kept == read.size() || list.files[i].path != read[kept]) continue;
+    list.files[kept] = list.files[i], list.labels[kept] = list.labels[i];
+    ++kept;
+  }
+  list.files.resize(kept), list.labels.resize(kept);
+}
+
+Gallery gallery_of_photos(const StoredSplit& split, const SplitStatistics& statistics) {
   PhotoList list = list_photos(split, {});
+  leave_out_unread(statistics.files, list);
   Gallery out;
   for (std::size_t i = 0; i < list.files.size(); ++i) out.numbers.push_back(i);
   out.labels = std::move(list.labels), out.classes = std::move(list.classes);
@@ -76,7 +88,7 @@ std::vector<std::uint64_t> sampled(const Gallery& gallery) {
 Pictures pictures_of(const StoredSplit& split, const SplitStatistics& statistics, Progress& progress) {
   Pictures out;
   if (statistics.channels == 0 || statistics.items == 0) return out;
-  const Gallery gallery = holds_photos(split) ? gallery_of_photos(split) : gallery_of_idx(split, progress);
+  const Gallery gallery = holds_photos(split) ? gallery_of_photos(split, statistics) : gallery_of_idx(split, progress);
   const auto picture = [&](std::uint64_t number) -> Thumbnail {
     const auto label = static_cast<std::size_t>(gallery.labels.at(static_cast<std::size_t>(number)));
     return {number, gallery.classes.at(label), gallery.png(number)};

@@ -92,16 +92,29 @@ void scan_table(const StoredSplit& split, const See& see, ScanFacts& facts, Prog
   });
 }
 
-// Photos differ in size: they are compared as 64x64 pixels.
+// Photos differ in size: they are compared as 64x64 pixels. Those that cannot be read are left out, and said.
 Images scanned_images(const StoredSplit& split, Progress& progress) {
   if (!holds_photos(split)) return load_images(split, progress);
   Reading reading;
   reading.photos.height = reading.photos.width = 64;
+  reading.photos.skip_share = 1;
   return load_photos(split, reading, progress);
+}
+
+// A message about a photo begins with its path; both lists have the same order.
+void leave_out_unread(const std::vector<std::string>& skipped, ScanFacts& facts) {
+  auto next = skipped.begin();
+  std::erase_if(facts.files, [&](const std::string& file) {
+    const bool unread = next != skipped.end() && next->starts_with(file + ":");
+    if (unread) ++next;
+    return unread;
+  });
+  facts.unread = skipped;
 }
 
 void scan_images(const StoredSplit& split, const See& see, ScanFacts& facts, Progress& progress) {
   const Images images = scanned_images(split, progress);
+  leave_out_unread(images.photos.skipped, facts);
   facts.columns = {"class", "brightness", "contrast"};
   const bool divided = split.part && !holds_photos(split);  // photos are chosen when they are listed
   InPart in_part = divided ? InPart(divide_numbered(images.labels, split.part->rule), split.part->part) : InPart();

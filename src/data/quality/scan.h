@@ -43,6 +43,7 @@ struct Observation {
 struct ScanFacts {
   std::vector<std::string> columns;
   std::vector<std::string> files;
+  std::vector<std::string> unread;     // why each photo that cannot be read is not among `files` and the items
   std::uint64_t items = 0, bytes = 0;  // bytes: as stored
   std::string found_out;               // TableReader::found_out()
   std::int64_t height = 0, width = 0, channels = 0;

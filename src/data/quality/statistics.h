@@ -75,6 +75,7 @@ struct Duplicates {
 struct SplitStatistics {
   std::string kind, unit, place_word, found_out;  // "rows", "rows", "line"
   std::vector<std::string> files;
+  std::vector<std::string> unread;  // why each photo that cannot be read is not among `files`
   std::uint64_t items = 0, bytes = 0;
   std::int64_t height = 0, width = 0, channels = 0;  // of images
   std::vector<double> channel_mean, channel_std;     // from 0 to 1
@@ -107,7 +108,7 @@ struct Statistics {
 
 // The form of kept statistics. Its number grows when the form changes, or when the same data gives other numbers:
 // statistics of another number are measured again.
-constexpr const char* kStatisticsFormat = "mlx.statistics/1";
+constexpr const char* kStatisticsFormat = "mlx.statistics/2";
 Json to_json(const Statistics& statistics);
 Statistics statistics_from_json(const Json& json, const std::string& what);  // kCorrupt naming `what`
 
