@@ -189,6 +189,7 @@ void tables() {
     seed("tables", packed);
   }
   seed("tables", joined(formats::encode_idx_header(formats::IdxType::kU8, {2, 3, 3}), Bytes(18, 7)));
+  seed("tables", as_bytes(R"([{"role":"user","content":"a"},{"role":"assistant","content":"b","weight":1}])"));
 }
 
 void foreign() {

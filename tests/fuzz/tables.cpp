@@ -1,4 +1,6 @@
-// Readers of tables and of IDX files: whatever a file says, its rows are the same when they are read again.
+// Readers of tables, of conversations and of IDX files: whatever a file says, its rows are the same when they are read
+// again, and every message of a conversation begins and ends once.
+#include "data/kinds/chat.h"
 #include "data/readers/idx_reader.h"
 #include "data/readers/table_format.h"
 #include "fuzz.h"
@@ -37,6 +39,20 @@ void read_rows_twice(const std::string& file, const char* name) {
   fuzz::require(reader->next(row) && row.offset == kept && shown(*reader, row) == expected, "the row is found again");
 }
 
+std::size_t count_of(std::string_view mark, const std::string& text) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) ++count;
+  return count;
+}
+
+void read_conversation(std::string_view messages) {
+  const std::vector<ChatPart> parts = chat_parts(messages);
+  std::string text;
+  for (const ChatPart& part : parts) text += part.text;
+  fuzz::require(count_of("<|im_start|>", text) == parts.size() / 3, "every message begins once");
+  fuzz::require(count_of("<|im_end|>", text) == parts.size() / 3, "every message ends once");
+}
+
 void read_images(ByteView file) {
   NoProgress silent;
   const auto read = [&](std::uint64_t offset, void* to, std::size_t count) -> std::size_t {
@@ -57,6 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   constexpr const char* kNames[] = {"table.csv", "table.tsv", "table.jsonl"};
   const std::string file(reinterpret_cast<const char*>(data), size);
   fuzz::errors_are_fine([&] { read_rows_twice(file, kNames[size % 3]); });
+  fuzz::errors_are_fine([&] { read_conversation(file); });
   fuzz::errors_are_fine([&] { read_images({data, size}); });
   return 0;
 }
