@@ -74,18 +74,9 @@ std::optional<Source> read_folder(const std::string& word, Context& context) {
   return source_of_photos(paths, std::move(names));
 }
 
-// The pixels of the images that are in the split, if it is a part of a division.
-Bytes pixels_in_part(data::Images& images, const data::StoredSplit& split) {
-  if (!split.part) return std::move(images.pixels);
-  const data::IndexSet items = data::items_of(data::divide_numbered(images.labels, split.part->rule), split.part->part);
-  const auto size = static_cast<std::size_t>(images.height * images.width * images.channels);
-  Bytes out, scratch;
-  out.reserve(static_cast<std::size_t>(items.size()) * size);
-  for (std::int64_t i = 0; i < items.size(); ++i) {
-    const std::uint8_t* const pixels = images.at(items[i], scratch);
-    out.insert(out.end(), pixels, pixels + size);
-  }
-  images.count = items.size();
+Bytes pixels_of(const data::Images& images) {
+  Bytes out(static_cast<std::size_t>(images.count * images.image_bytes()));
+  images.pixels->read(0, images.count, out.data());
   return out;
 }
 
@@ -109,8 +100,8 @@ Source read_source(const std::string& word, const PredictOptions& options, const
     return out;
   }
   const data::StoredSplit split = data::stored_split(store, version.digest, options.split, divided);
-  data::Images images = data::load_images(split, context.progress());
-  Bytes pixels = pixels_in_part(images, split);
+  const data::Images images = data::load_images_in(split, context.progress(), {});
+  Bytes pixels = pixels_of(images);
   return {fmt::format("{}:{}", version.name(), options.split),
           {images.count, images.height, images.width, images.channels, std::move(pixels)}};
 }

@@ -38,22 +38,30 @@ std::string Description::examples_text(std::int64_t context) const {
 }
 
 std::int64_t Description::batch_bytes(const BatchOptions& options) const {
-  const bool mixed = options.augment.mixup > 0;
+  const std::int64_t ahead = read_ahead(options);
   switch (kind->form) {
     case Form::kImages:
       break;
     case Form::kFeatures:
-      return options.batch * (features + outputs + 1) * 4;
+      return ahead + options.batch * (features + outputs + 1) * 4;
     case Form::kTokens:
-      return options.batch * options.context * 8;
+      return ahead + options.batch * options.context * 8;
   }
-  return options.batch * (height * width * channels * (mixed ? 2 : 1) + (mixed ? outputs : 0) + 1) * 4;
+  const bool mixed = options.augment.mixup > 0;
+  return ahead + options.batch * (height * width * channels * (mixed ? 2 : 1) + (mixed ? outputs : 0) + 1) * 4;
+}
+
+// Two windows of an epoch, which may be shorter than both.
+std::int64_t Description::read_ahead(const BatchOptions& options) const {
+  if (window == 0) return 0;
+  const std::int64_t item = bytes / std::max<std::int64_t>(1, count) * (kind->windows ? options.context : 1);
+  return std::min(2 * std::max(window, options.batch * item), bytes) + Spool::kBlock;
 }
 
 void Description::set_spool(const Spool& spool, std::int64_t records) {
   bytes = records * spool.record();
   in_memory = spool.in_memory() ? bytes : 0;
-  read_ahead = spool.read_ahead();
+  window = spool.window();
 }
 
 Parts Dataset::hold_out(std::int64_t size, std::uint64_t seed) const {

@@ -41,17 +41,19 @@ struct Description {
   std::vector<std::string> names;                    // names of the outputs; none for tokens
   std::shared_ptr<const Tokenizer> tokenizer;        // for text
   TableFacts table;                                  // for rows whose schema was made from them
-  // Of a loaded dataset, in bytes: its examples, how many of these are in memory, and the most that one source of
-  // batches reads ahead.
-  std::int64_t bytes = 0, in_memory = 0, read_ahead = 0;
+  // Of a loaded dataset, in bytes: its examples, how many of these are in memory, and what a source of batches
+  // reads ahead at once (Spool::window()).
+  std::int64_t bytes = 0, in_memory = 0, window = 0;
   void set_spool(const Spool& spool, std::int64_t records);  // of which the dataset has so many
   PhotoFacts photos;                                         // for photos
 
   // `context`: the length of a window, for kinds that have windows.
-  std::int64_t examples(std::int64_t context) const;            // in an epoch without shuffling or dropping
-  std::int64_t predictions(std::int64_t context) const;         // per example: one, or one for each token of a window
-  std::string examples_text(std::int64_t context) const;        // "training examples", "windows of 64 tokens"
-  std::int64_t batch_bytes(const BatchOptions& options) const;  // of one batch, as its source holds it
+  std::int64_t examples(std::int64_t context) const;      // in an epoch without shuffling or dropping
+  std::int64_t predictions(std::int64_t context) const;   // per example: one, or one for each token of a window
+  std::string examples_text(std::int64_t context) const;  // "training examples", "windows of 64 tokens"
+  // What a source of such batches takes beside the examples in memory: one batch, and what is read ahead.
+  std::int64_t batch_bytes(const BatchOptions& options) const;
+  std::int64_t read_ahead(const BatchOptions& options) const;
 };
 
 using DatasetPtr = std::shared_ptr<const Dataset>;
@@ -96,8 +98,7 @@ struct PhotoOptions {
   // Bad photos are skipped up to this share of a split, or this count; 0: the first one is an error.
   double skip_share = 0;
   std::int64_t skip_count = 0;
-  std::string libraries;   // PhotoFacts::libraries, which decide the pixels: part of a run's key
-  std::int64_t cache = 0;  // bytes of decoded images kept in memory; 0: a quarter of the machine's memory
+  std::string libraries;  // PhotoFacts::libraries, which decide the pixels: part of a run's key
   bool operator==(const PhotoOptions&) const = default;
 };
 

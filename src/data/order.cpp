@@ -100,7 +100,10 @@ Order::Order(std::int64_t count, const BatchOptions& options)
 
 void Order::start(std::uint64_t epoch, std::int64_t first) {
   next_ = first;
-  if (shuffle_) order_ = shuffled(count_, seed_, epoch);
+  if (!shuffle_ || (epoch == epoch_ && !order_.empty())) return;
+  order_ = {};  // before the next, so that there are never both
+  order_ = shuffled(count_, seed_, epoch);
+  epoch_ = epoch;
 }
 
 std::int64_t Order::advance() {

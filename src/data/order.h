@@ -86,7 +86,8 @@ class Order {
   std::uint64_t seed_;
   bool shuffle_, drop_last_;
   std::int64_t next_ = 0, begin_ = 0;
-  IndexList order_;  // empty: in stored order
+  std::uint64_t epoch_ = 0;  // of order_
+  IndexList order_;          // empty: in stored order
 };
 
 }  // namespace mlx::data

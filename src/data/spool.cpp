@@ -18,7 +18,6 @@
 namespace mlx::data {
 namespace {
 
-constexpr std::int64_t kSpoolBlock = 1 << 20;  // bytes of a block and of one read, unless a record is larger
 // Two records this close are read at once. A read costs about as much as the copy of these bytes does.
 constexpr std::int64_t kGap = 8 << 10;
 constexpr std::int64_t kLargestWindow = std::int64_t{64} << 20;
@@ -68,7 +67,7 @@ std::int64_t MemoryBudget::window() const {
 
 Spool::Spool(std::int64_t record, MemoryBudget budget) : record_(record), budget_(std::move(budget)) {
   CHECK(record > 0);
-  block_bits_ = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(1, kSpoolBlock / record))) - 1;
+  block_bits_ = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(1, kBlock / record))) - 1;
 }
 
 Spool::~Spool() {
@@ -110,8 +109,19 @@ void Spool::scan(std::int64_t begin, std::int64_t end,
   }
 }
 
-std::int64_t Spool::read_ahead() const {
-  return file_ ? 2 * std::min(budget_.window(), count_ * record_) + kSpoolBlock : 0;
+void Spool::scan(const IndexSet& items, const std::function<void(const std::uint8_t*)>& visit) const {
+  if (items.size() == 0) return;
+  std::int64_t item = 0;
+  scan(items[0], items[items.size() - 1] + 1, [&](std::int64_t first, const std::uint8_t* records, std::int64_t count) {
+    for (; item < items.size() && items[item] < first + count; ++item) visit(records + (items[item] - first) * record_);
+  });
+}
+
+const std::uint8_t* Spool::find(std::int64_t index, Bytes& scratch) const {
+  if (!file_) return at(index);
+  scratch.resize(static_cast<std::size_t>(record_));
+  read(index, 1, scratch.data());
+  return scratch.data();
 }
 
 SpoolWriter::SpoolWriter(std::int64_t record, MemoryBudget budget) : spool_(new Spool(record, std::move(budget))) {}
@@ -274,14 +284,14 @@ std::size_t SpoolReader::fill_run(std::size_t from, std::uint8_t* to) {
   for (; until < wanted_.size(); ++until) {
     const std::int64_t gap = (wanted_[until].record - end) * record;
     const std::int64_t larger = std::max(end, end_of(wanted_[until]));
-    if (gap > kGap || (larger - begin) * record > kSpoolBlock) break;
+    if (gap > kGap || (larger - begin) * record > Spool::kBlock) break;
     end = larger;
   }
   if (until == from + 1) {
     spool_->read(begin, end - begin, to + wanted_[from].place * item_bytes());
     return until;
   }
-  run_.resize(static_cast<std::size_t>(std::max<std::int64_t>(kSpoolBlock, (end - begin) * record)));
+  run_.resize(static_cast<std::size_t>(std::max<std::int64_t>(Spool::kBlock, (end - begin) * record)));
   spool_->read(begin, end - begin, run_.data());
   for (std::size_t i = from; i < until; ++i) {
     const Wanted& wanted = wanted_[i];

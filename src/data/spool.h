@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "base/fd.h"
 #include "base/parallel.h"
+#include "data/order.h"
 
 namespace mlx::data {
 
@@ -29,6 +30,7 @@ class MemoryBudget {
 
   bool take(std::int64_t bytes) const;  // false, and takes nothing, if fewer are left
   void give(std::int64_t bytes) const;
+  bool limited() const { return state_ != nullptr; }
   std::int64_t window() const;  // bytes of one of the two windows that a source reads ahead
   const std::string& folder() const { return state_->folder; }
 
@@ -55,8 +57,14 @@ class Spool {
   // Calls visit(first, records, count) for all of [begin, end) in order, by pieces of about a megabyte.
   void scan(std::int64_t begin, std::int64_t end,
             const std::function<void(std::int64_t, const std::uint8_t*, std::int64_t)>& visit) const;
-  // The most bytes that one SpoolReader holds beside them.
-  std::int64_t read_ahead() const;
+  // Calls visit(record) for each of the items in order. Records between them are read too.
+  void scan(const IndexSet& items, const std::function<void(const std::uint8_t*)>& visit) const;
+  // One record: valid as long as the spool and until `scratch` changes.
+  const std::uint8_t* find(std::int64_t index, Bytes& scratch) const;
+  // Bytes of each of the two windows that a SpoolReader reads ahead, at least of one batch; 0 in memory. It holds them
+  // and kBlock bytes.
+  std::int64_t window() const { return file_ ? budget_.window() : 0; }
+  static constexpr std::int64_t kBlock = 1 << 20;  // bytes of a block and of one read, unless a record is larger
 
  private:
   friend class SpoolWriter;

@@ -63,7 +63,8 @@ int main(int argc, char** argv) {
   const Digest id = store_folder(argv[1], store);
 
   Reading reading;
-  reading.photos = {.height = 224, .width = 224, .fit = Fit::kCrop, .cache = 1};
+  reading.photos = {.height = 224, .width = 224, .fit = Fit::kCrop};
+  reading.budget = {1, ""};
   NoProgress silent;
   const DatasetPtr dataset = load(store, id, "train", reading, silent);
   BatchOptions options{.batch = 64, .seed = 1, .shuffle = true, .augment = {.flip = true}};

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "made_up.h"
 #include "stored_dataset.h"
 
 using namespace mlx;
@@ -60,12 +61,12 @@ TEST_CASE("dataset: splits by names, plain and gzip, in folders, three and four 
   CHECK(train.channels == 1);
   CHECK(train.classes == 3);
   CHECK(train.class_names == std::vector<std::string>{"0", "1", "2"});
-  CHECK(train.pixels == kPixels);
+  CHECK(pixels_of(train) == kPixels);
   CHECK(train.labels == std::vector<std::int32_t>{0, 2, 1, 0, 2});
   const Images test = load_images(*dataset.store, id, "test", progress);
   CHECK(test.channels == 3);
   CHECK(test.height == 2);
-  CHECK(load_images(*dataset.store, id, "valid", progress).pixels == kPixels);
+  CHECK(pixels_of(load_images(*dataset.store, id, "valid", progress)) == kPixels);
 }
 
 TEST_CASE("dataset: labels of 32 bits, several gzip members, data larger than the windows") {
@@ -81,7 +82,7 @@ TEST_CASE("dataset: labels of 32 bits, several gzip members, data larger than th
   const Digest id = dataset.add({{"train-images-idx3-ubyte.gz", members}, {"train-labels-idx1-ubyte", labels}});
   NoProgress progress;
   const Images examples = load_images(*dataset.store, id, "train", progress);
-  CHECK(examples.pixels == pixels);
+  CHECK(pixels_of(examples) == pixels);
   CHECK(examples.labels[6] == 6);
   CHECK(examples.labels[7] == 256);
   CHECK(examples.classes == 263);
@@ -210,8 +211,7 @@ TEST_CASE("dataset: mutated files are read or refused") {
   for (int round = 0; round < kRounds; ++round) {
     try {
       const Images examples = load_images(*dataset.store, id, fmt::format("s{}", round), progress);
-      CHECK(examples.pixels.size() ==
-            static_cast<std::size_t>(examples.count * examples.height * examples.width * examples.channels));
+      CHECK(examples.pixels->count() * examples.pixels->record() == examples.count * examples.image_bytes());
     } catch (const Error& error) {
       CHECK(error.kind == ErrorKind::kCorrupt);
     }
@@ -221,7 +221,7 @@ TEST_CASE("dataset: mutated files are read or refused") {
 TEST_CASE("dataset: mean and deviation of each channel") {
   Images examples;
   examples.count = 2, examples.height = 1, examples.width = 1, examples.channels = 3;
-  examples.pixels = {0, 51, 9, 255, 153, 9};
+  examples.pixels = spooled(Bytes{0, 51, 9, 255, 153, 9}, 3);
   const Normalization n = measure(examples, {0, 2});
   CHECK(n.mean[0] == doctest::Approx(0.5));
   CHECK(n.std[0] == doctest::Approx(0.5));

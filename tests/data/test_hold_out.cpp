@@ -71,7 +71,7 @@ Values copied(const Values& values, std::int64_t count, const std::vector<std::i
 Images copied(const Images& images, const std::vector<std::int64_t>& indices) {
   Images out = images;
   out.count = static_cast<std::int64_t>(indices.size());
-  out.pixels = copied(images.pixels, images.count, indices);
+  out.pixels = spooled(copied(pixels_of(images), images.count, indices), images.image_bytes());
   out.labels = copied(images.labels, images.count, indices);
   return out;
 }

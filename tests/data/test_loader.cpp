@@ -63,6 +63,7 @@ TEST_CASE("shuffle: a permutation that depends on seed and epoch alone") {
 
 TEST_CASE("loader: without shuffling the examples in order, normalised") {
   const Images examples = made_up(10, 3, 2, 3);
+  const Bytes pixels = pixels_of(examples);
   Pool pool(1);
   Loader loader(examples, {.batch = 4, .normalization = kColour}, pool);
   CHECK(loader.batches() == 3);
@@ -71,14 +72,14 @@ TEST_CASE("loader: without shuffling the examples in order, normalised") {
   CHECK(batches[2].count == 2);
   CHECK(batches[1].labels == std::vector<std::int32_t>{4, 5, 6, 7});
   for (std::size_t i = 0; i < batches[1].images.size(); ++i) {
-    const double raw = examples.pixels[4 * 18 + i] / 255.0;
+    const double raw = pixels[4 * 18 + i] / 255.0;
     const std::size_t c = i % 3;
     CHECK(batches[1].images[i] == doctest::Approx((raw - kColour.mean[c]) / kColour.std[c]).epsilon(1e-6));
   }
   std::vector<float> alone(18);
-  normalize(kColour, ByteView(examples.pixels).subspan(4 * 18, 18), alone);
+  normalize(kColour, ByteView(pixels).subspan(4 * 18, 18), alone);
   CHECK(std::equal(alone.begin(), alone.end(), batches[1].images.begin()));
-  CHECK_THROWS_AS(normalize(kColour, ByteView(examples.pixels).first(17), alone), Error);
+  CHECK_THROWS_AS(normalize(kColour, ByteView(pixels).first(17), alone), Error);
 
   Loader dropping(examples, {.batch = 4, .drop_last = true, .normalization = kColour}, pool);
   CHECK(dropping.batches() == 2);
@@ -123,6 +124,7 @@ TEST_CASE("augment: every shift, mirrored or not, equals the plain definition") 
   for (const std::int64_t channels : {1, 2, 3}) {
     const ImageSize size{4, 5, channels};
     const Images examples = made_up(1, 4, 5, channels);
+    const Bytes pixels = pixels_of(examples);
     const Normalization n{std::vector<float>(static_cast<std::size_t>(channels), 0.25f),
                           std::vector<float>(static_cast<std::size_t>(channels), 0.5f)};
     const PixelTable table(n);
@@ -131,7 +133,7 @@ TEST_CASE("augment: every shift, mirrored or not, equals the plain definition") 
         for (const bool flip : {false, true}) {
           const Change change{down, right, flip, 2, 1, 3};
           std::vector<float> got(static_cast<std::size_t>(size.elements()), 99.0f);
-          write_image(table, size, change, examples.pixels.data(), got.data());
+          write_image(table, size, change, pixels.data(), got.data());
           bool equal = true;
           for (std::int64_t y = 0; y < 4; ++y) {
             for (std::int64_t x = 0; x < 5; ++x) {
@@ -140,7 +142,7 @@ TEST_CASE("augment: every shift, mirrored or not, equals the plain definition") 
               const bool erased = y >= 1 && y < 3 && x >= 3;
               for (std::int64_t c = 0; c < channels; ++c) {
                 const std::uint8_t pixel =
-                    inside ? examples.pixels[static_cast<std::size_t>((sy * 5 + sx) * channels + c)] : std::uint8_t{0};
+                    inside ? pixels[static_cast<std::size_t>((sy * 5 + sx) * channels + c)] : std::uint8_t{0};
                 const float expected = erased ? 0.0f : table.channel(c)[pixel];
                 equal = equal && got[static_cast<std::size_t>((y * 5 + x) * channels + c)] == expected;
               }

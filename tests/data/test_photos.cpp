@@ -94,7 +94,7 @@ TEST_CASE("photos: the cache and bad photos change no bit of the others") {
   reading.photos.skip_count = 1;
   reading.photos.skip_share = 0;
   const Images cached = load_train(dataset, id, reading);
-  reading.photos.cache = 3 * 4 * 4 * 3;  // three images
+  reading.budget = {3 * 4 * 4 * 3, ""};  // three images
   const Images decoded = load_train(dataset, id, reading);
   CHECK(cached.count == 19);
   CHECK(cached.photos.skipped.size() == 1);

@@ -13,9 +13,11 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "data/kinds/images_dataset.h"
 #include "data/kinds/rows_dataset.h"
 #include "data/kinds/text_dataset.h"
 #include "kernels/philox.h"
+#include "made_up.h"
 
 namespace mlx::data {
 namespace {
@@ -111,6 +113,19 @@ TEST_CASE("spool: rows have the same bits from a file as from memory, shuffled, 
   const TempFolder folder;
   const Rows rows = many_rows(5000);
   check_same_from_file(*make_dataset(spool_rows(rows)), *make_dataset(spool_rows(rows, {kTiny, folder.path()})));
+}
+
+TEST_CASE("spool: images have the same bits from a file as from memory, shuffled, resumed and held out") {
+  const TempFolder folder;
+  const auto images = [](const MemoryBudget& budget) { return make_dataset(made_up(3000, 5, 4, 3, budget)); };
+  const DatasetPtr memory = images({}), file = images({kTiny, folder.path()});
+  check_same_from_file(*memory, *file);
+  CHECK(memory->measure(nullptr).normalization.mean == file->measure(nullptr).normalization.mean);
+  std::vector<std::uint64_t> seen[2];
+  memory->each_content([&](std::uint64_t hash) { seen[0].push_back(hash); });
+  file->each_content([&](std::uint64_t hash) { seen[1].push_back(hash); });
+  CHECK(seen[0].size() == 3000);
+  CHECK(seen[0] == seen[1]);
 }
 
 TEST_CASE("spool: text has the same bits from a file as from memory, for every size of token") {

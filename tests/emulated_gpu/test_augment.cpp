@@ -22,8 +22,12 @@ constexpr const char* kModel =
 data::Images made_up(std::int64_t count) {
   data::Images out;
   out.count = count, out.height = 7, out.width = 9, out.channels = 3, out.classes = 4;
+  Bytes pixels;
   for (std::int64_t i = 0; i < count * 7 * 9 * 3; ++i)
-    out.pixels.push_back(static_cast<std::uint8_t>(kernels::random_u32(3, 1, 0, static_cast<std::uint64_t>(i))));
+    pixels.push_back(static_cast<std::uint8_t>(kernels::random_u32(3, 1, 0, static_cast<std::uint64_t>(i))));
+  data::SpoolWriter writer(out.image_bytes(), {});
+  writer.append(pixels.data(), count);
+  out.pixels = writer.finish();
   for (std::int64_t i = 0; i < count; ++i) out.labels.push_back(static_cast<std::int32_t>(i % 4));
   return out;
 }

@@ -27,6 +27,7 @@ inline data::Images make_examples(std::uint32_t count, std::uint64_t stream) {
   out.channels = 1;
   out.classes = 3;
   out.class_names = {"0", "1", "2"};
+  Bytes pixels;
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint32_t label = i % 3;
     out.labels.push_back(static_cast<std::int32_t>(label));
@@ -34,10 +35,13 @@ inline data::Images make_examples(std::uint32_t count, std::uint64_t stream) {
       for (std::uint32_t x = 0; x < kSide; ++x) {
         const std::uint32_t at = label == 0 ? x : label == 1 ? y : x + y;
         const std::uint32_t noise = kernels::random_u32(7, stream, i, y * kSide + x) % 90;
-        out.pixels.push_back(static_cast<std::uint8_t>((at % 4 < 2 ? 140 : 10) + noise));
+        pixels.push_back(static_cast<std::uint8_t>((at % 4 < 2 ? 140 : 10) + noise));
       }
     }
   }
+  data::SpoolWriter writer(out.image_bytes(), {});
+  writer.append(pixels.data(), out.count);
+  out.pixels = writer.finish();
   return out;
 }
 
@@ -46,7 +50,9 @@ inline void write_split(const std::string& folder, const std::string& name, std:
   Bytes images, labels;
   put_big_endian(images, 0x803);
   for (const std::uint32_t dim : {count, kSide, kSide}) put_big_endian(images, dim);
-  images.insert(images.end(), examples.pixels.begin(), examples.pixels.end());
+  const std::size_t header = images.size();
+  images.resize(header + static_cast<std::size_t>(count) * kSide * kSide);
+  examples.pixels->read(0, examples.count, images.data() + header);
   put_big_endian(labels, 0x801);
   put_big_endian(labels, count);
   labels.insert(labels.end(), examples.labels.begin(), examples.labels.end());

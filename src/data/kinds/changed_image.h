@@ -7,9 +7,9 @@
 
 namespace mlx::data {
 
-// The bytes of image `index`, valid as those of Images::at(). A crop is cut from the photo itself, at the photo's own
-// resolution; of images that are no photos, from the image.
-const std::uint8_t* changed_image(const Images& images, std::int64_t index, const Augment& augment, const DrawKey& key,
-                                  Bytes& scratch);
+// The bytes of image `index`, valid as those of Images::at(). `stored`: the image as it was read, null of photos. A
+// crop is cut from the photo itself, at the photo's own resolution; of images that are no photos, from the image.
+const std::uint8_t* changed_image(const Images& images, std::int64_t index, const std::uint8_t* stored,
+                                  const Augment& augment, const DrawKey& key, Bytes& scratch);
 
 }  // namespace mlx::data

@@ -1,4 +1,5 @@
-// Reads images and labels from IDX files, and computes their mean and standard deviation.
+// Reads images and labels from IDX files, and computes their mean and standard deviation. Only images of the split are
+// kept.
 
 #include "data/kinds/images.h"
 
@@ -6,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "data/division.h"
 #include "data/kinds/images_dataset.h"
 #include "data/readers/idx_reader.h"
 
@@ -41,19 +43,71 @@ const store::Entry& labels_file(const StoredSplit& split) {
   return split.files.at(1);
 }
 
-Images assemble(const StoredSplit& split, IdxImages pixels, std::vector<std::int32_t> labels) {
-  if (pixels.count != static_cast<std::int64_t>(labels.size())) {
+Images assemble(const StoredSplit& split, const IdxImages& sizes, std::vector<std::int32_t> labels) {
+  if (sizes.count != static_cast<std::int64_t>(labels.size())) {
     fail(ErrorKind::kCorrupt, "{} has {} images, {} has {} labels: they do not match", images_file(split).path,
-         pixels.count, labels_file(split).path, labels.size());
+         sizes.count, labels_file(split).path, labels.size());
   }
   Images images;
-  images.count = pixels.count;
-  images.height = pixels.height;
-  images.width = pixels.width;
-  images.channels = pixels.channels;
+  images.count = sizes.count;
+  images.height = sizes.height;
+  images.width = sizes.width;
+  images.channels = sizes.channels;
   images.labels = std::move(labels);
   name_classes(split.class_names, labels_file(split), images);
-  images.pixels = std::move(pixels.pixels);
+  return images;
+}
+
+// Spools those of the images that are chosen.
+class ImageSpooler {
+ public:
+  ImageSpooler(const IndexSet& chosen, const MemoryBudget& budget) : chosen_(chosen), budget_(budget) {}
+
+  void take(const IdxImages& sizes, const std::uint8_t* images, std::int64_t count) {
+    const std::int64_t image = sizes.height * sizes.width * sizes.channels;
+    if (!writer_) writer_.emplace(image, budget_);
+    const std::int64_t end = seen_ + count;
+    while (next_ < chosen_.size() && chosen_[next_] < end) {  // runs of them
+      const std::int64_t first = chosen_[next_];
+      std::int64_t run = 1;
+      while (next_ + run < chosen_.size() && first + run < end && chosen_[next_ + run] == first + run) ++run;
+      writer_->append(images + (first - seen_) * image, run);
+      next_ += run;
+    }
+    seen_ = end;
+  }
+  SpoolPtr finish() { return writer_->finish(); }
+
+ private:
+  const IndexSet& chosen_;
+  const MemoryBudget& budget_;
+  std::optional<SpoolWriter> writer_;
+  std::int64_t seen_ = 0, next_ = 0;
+};
+
+void keep_labels(const IndexSet& chosen, Images& images) {
+  if (chosen.size() == images.count) return;
+  images.count = chosen.size();
+  for (std::int64_t i = 0; i < chosen.size(); ++i)
+    images.labels[static_cast<std::size_t>(i)] = images.labels[static_cast<std::size_t>(chosen[i])];
+  images.labels.resize(static_cast<std::size_t>(chosen.size()));
+}
+
+Images load(const StoredSplit& split, bool all, const MemoryBudget& budget, Progress& progress) {
+  split.store->want(split.files);
+  std::vector<std::int32_t> labels = read_idx_labels(*split.store, labels_file(split));
+  const IndexSet chosen =
+      all || !split.part ? IndexSet(0, static_cast<std::int64_t>(labels.size())) : images_in(split, labels);
+  progress.begin(fmt::format("reading {}", images_file(split).path), 0, "B");
+  ImageSpooler spooler(chosen, budget);
+  const auto take = [&](const IdxImages& sizes, const std::uint8_t* pixels, std::int64_t count) {
+    spooler.take(sizes, pixels, count);
+  };
+  const IdxImages sizes = scan_idx_images(*split.store, images_file(split), take, progress);
+  progress.end();
+  Images images = assemble(split, sizes, std::move(labels));
+  keep_labels(chosen, images);
+  images.pixels = spooler.finish();
   return images;
 }
 
@@ -64,13 +118,16 @@ Images describe_images(const StoredSplit& split) {
                   read_idx_labels(*split.store, labels_file(split)));
 }
 
-Images load_images(const StoredSplit& split, Progress& progress) {
-  split.store->want(split.files);
-  std::vector<std::int32_t> labels = read_idx_labels(*split.store, labels_file(split));
-  progress.begin(fmt::format("reading {}", images_file(split).path), 0, "B");
-  IdxImages pixels = read_idx_images(*split.store, images_file(split), progress);
-  progress.end();
-  return assemble(split, std::move(pixels), std::move(labels));
+Images load_images(const StoredSplit& split, Progress& progress, const MemoryBudget& budget) {
+  return load(split, true, budget, progress);
+}
+
+Images load_images_in(const StoredSplit& split, Progress& progress, const MemoryBudget& budget) {
+  return load(split, false, budget, progress);
+}
+
+IndexSet images_in(const StoredSplit& split, const std::vector<std::int32_t>& labels) {
+  return items_of(divide_numbered(labels, split.part->rule), split.part->part);
 }
 
 Images load_images(const store::Store& store, const Digest& manifest, const std::string& split, Progress& progress) {
@@ -85,11 +142,8 @@ Normalization measure(const Images& images, const IndexSet& of) {
   if (count == 0) return out;
   // Integers are exact, so the order of summation cannot matter.
   std::vector<ChannelSums> all(channels);
-  for (std::int64_t i = 0; i < of.size(); ++i) {
-    if (!images.source) {
-      add_sums(images.pixels.data() + static_cast<std::size_t>(of[i]) * pixels * channels, pixels, all);
-      continue;
-    }
+  if (images.pixels) images.pixels->scan(of, [&](const std::uint8_t* image) { add_sums(image, pixels, all); });
+  for (std::int64_t i = 0; images.source && i < of.size(); ++i) {
     const std::span<const ChannelSums> one = images.source->sums(of[i]);
     for (std::size_t c = 0; c < channels; ++c) all[c].sum += one[c].sum, all[c].squares += one[c].squares;
   }

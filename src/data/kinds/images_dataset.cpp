@@ -86,7 +86,15 @@ Description description_of_images(const Images& images, std::int64_t count) {
 class ImagesDataset final : public Dataset {
  public:
   ImagesDataset(std::shared_ptr<const Images> images, IndexSet items)
-      : images_(std::move(images)), items_(std::move(items)), about_(description_of_images(*images_, items_.size())) {}
+      : images_(std::move(images)), items_(std::move(items)), about_(description_of_images(*images_, items_.size())) {
+    if (images_->pixels) {
+      about_.set_spool(*images_->pixels, items_.size());
+      return;
+    }
+    about_.bytes = items_.size() * images_->image_bytes();
+    for (std::int64_t i = 0; i < items_.size(); ++i)
+      if (images_->source->in_memory(items_[i])) about_.in_memory += images_->image_bytes();
+  }
 
   const Description& describe() const override { return about_; }
   DatasetPtr subset(const IndexSet& items) const override {
@@ -110,13 +118,13 @@ class ImagesDataset final : public Dataset {
                             options.raw,       items_};
     return std::make_unique<ImageBatches>(images_, std::move(loading), pool);
   }
-  // Of images in memory. Photos are compared by their files (Kind::contents).
+  // Of IDX files. Photos are compared by their files (Kind::contents).
   void each_content(const std::function<void(std::uint64_t)>& visit) const override {
-    if (images_->source) return;
-    Bytes scratch;
-    const auto size = static_cast<std::size_t>(about_.height * about_.width * about_.channels);
-    for (std::int64_t i = 0; i < items_.size(); ++i)
-      visit(hash_of({reinterpret_cast<const char*>(images_->at(items_[i], scratch)), size}));
+    if (!images_->pixels) return;
+    const auto size = static_cast<std::size_t>(images_->image_bytes());
+    images_->pixels->scan(items_, [&](const std::uint8_t* image) {
+      visit(hash_of({reinterpret_cast<const char*>(image), size}));
+    });
   }
   std::optional<LabelAt> highest_label() const override {
     LabelAt highest{-1, 0};
@@ -194,11 +202,6 @@ std::vector<store::Entry> declared_images(TomlReader& split, const Files& files)
   return {std::move(images), declared_file(split, "labels", split.string("labels"), files)};
 }
 
-// The images of the pair of IDX files that are in the split. Photos are chosen when they are listed.
-IndexSet images_in(const StoredSplit& split, const std::vector<std::int32_t>& labels) {
-  return items_of(divide_numbered(labels, split.part->rule), split.part->part);
-}
-
 std::vector<std::uint64_t> contents_of_photos(const StoredSplit& split) {
   std::vector<std::uint64_t> out;
   if (!holds_photos(split)) return out;
@@ -217,9 +220,7 @@ Description describe_stored_images(const StoredSplit& split, const Reading& read
 
 DatasetPtr load_stored_images(const StoredSplit& split, const Reading& reading, Progress& progress) {
   if (holds_photos(split)) return make_dataset(load_photos(split, reading, progress));
-  Images images = load_images(split, progress);
-  const IndexSet items = split.part ? images_in(split, images.labels) : IndexSet(0, images.count);
-  return make_dataset(std::move(images))->subset(items);
+  return make_dataset(load_images_in(split, progress, reading.budget));
 }
 
 }  // namespace

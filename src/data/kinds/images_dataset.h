@@ -1,4 +1,4 @@
-// Datasets of labelled images in memory.
+// Datasets of labelled images.
 #pragma once
 
 #include "data/dataset.h"

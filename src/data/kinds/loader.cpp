@@ -4,8 +4,12 @@
 #include "data/kinds/loader.h"
 
 #include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
 
 #include "base/error.h"
+#include "data/batches.h"
 #include "data/images/augment.h"
 #include "data/images/pixel_changes.h"
 #include "data/kinds/changed_image.h"
@@ -42,24 +46,31 @@ kernels::ImageChange row_of(const Change& change) {
 }  // namespace
 
 struct Loader::State {
+  State(const Images& of, Options wanted, Pool& threads)
+      : images(of),
+        options(std::move(wanted)),
+        pool(threads),
+        subset(options.subset.value_or(IndexSet(0, of.count))),
+        size{of.height, of.width, of.channels},
+        order(subset.size(), BatchOptions{.batch = options.batch,
+                                          .seed = options.seed,
+                                          .shuffle = options.shuffle,
+                                          .drop_last = options.drop_last}) {
+    if (images.pixels) reader.emplace(images.pixels);
+  }
+
   const Images& images;
   Options options;
   Pool& pool;
   PixelTable table = PixelTable(options.normalization);
   IndexSet subset;
   ImageSize size;
-  std::int64_t count = 0;  // examples in an epoch
+  Order order;  // of places in `subset`
   std::uint64_t epoch = 0;
-  std::int64_t next = 0;  // batch
-  IndexList order;        // empty: in stored order
   Batch batch;
-  std::vector<float> unmixed;  // the batch's images before mixup
-
-  // The place in `subset` of the epoch's example at `position`.
-  std::int64_t example(std::int64_t position) const { return order.empty() ? position : order[position]; }
-  std::int64_t batches() const {
-    return options.drop_last ? count / options.batch : (count + options.batch - 1) / options.batch;
-  }
+  std::vector<float> unmixed;                   // the batch's images before mixup
+  std::span<const std::uint8_t* const> stored;  // the batch's images as they were read; none of photos
+  std::optional<SpoolReader> reader;            // none of photos; last: its thread reads the order
 
   Change drawn_for(std::int64_t place) const {
     return draw_change(options.augment, size, options.seed, epoch, static_cast<std::uint64_t>(place));
@@ -69,9 +80,10 @@ struct Loader::State {
     const std::int64_t elements = size.elements();
     Bytes scratch;
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t place = example(first + i);
+      const std::int64_t place = order.at(first + i);
       const DrawKey key{options.seed, epoch, static_cast<std::uint64_t>(place)};
-      const std::uint8_t* const pixels = changed_image(images, subset[place], options.augment, key, scratch);
+      const std::uint8_t* const read = reader ? stored[static_cast<std::size_t>(i)] : nullptr;
+      const std::uint8_t* const pixels = changed_image(images, subset[place], read, options.augment, key, scratch);
       if (options.raw) {
         std::copy_n(pixels, elements, batch.raw.pixels.data() + i * elements);
         batch.raw.changes[static_cast<std::size_t>(i)] = row_of(drawn_for(place));
@@ -99,9 +111,10 @@ struct Loader::State {
              [&](std::int64_t slice) { write(slice * each, std::min(batch.count, (slice + 1) * each)); });
   }
 
-  void write_batch(std::int64_t number) {
-    const std::int64_t first = number * options.batch;
-    batch.count = std::min(options.batch, count - first);
+  void write_batch(std::int64_t count) {
+    const std::int64_t first = order.begin();
+    batch.count = count;
+    if (reader) stored = reader->next();
     batch.labels.resize(static_cast<std::size_t>(batch.count));
     if (options.raw)
       fit(batch.raw);
@@ -109,7 +122,7 @@ struct Loader::State {
       batch.images.resize(static_cast<std::size_t>(batch.count * size.elements()));
     in_slices([&](std::int64_t begin, std::int64_t end) { write_slice(first, begin, end); });
     if (options.augment.mixup > 0)
-      mix(epoch * static_cast<std::uint64_t>(batches()) + static_cast<std::uint64_t>(number));
+      mix(epoch * static_cast<std::uint64_t>(order.batches()) + static_cast<std::uint64_t>(first / options.batch));
   }
 
   void fit(RawImages& to) const {
@@ -155,12 +168,9 @@ struct Loader::State {
 };
 
 Loader::Loader(const Images& images, Options options, Pool& pool)
-    : state_(std::make_unique<State>(State{images, std::move(options), pool})) {
+    : state_(std::make_unique<State>(images, std::move(options), pool)) {
   const Options& kept = state_->options;
-  state_->subset = kept.subset.value_or(IndexSet(0, images.count));
-  state_->size = {images.height, images.width, images.channels};
-  const std::int64_t count = state_->count = state_->subset.size();
-  CHECK(kept.batch > 0);
+  const std::int64_t count = state_->subset.size();
   CHECK(state_->table.channels() == images.channels);
   CHECK(count == 0 || state_->subset[count - 1] < images.count);
   check_augment(kept.augment, images);
@@ -172,7 +182,7 @@ Loader::Loader(const Images& images, Options options, Pool& pool)
 Loader::~Loader() = default;
 
 std::int64_t Loader::batches() const {
-  return state_->batches();
+  return state_->order.batches();
 }
 
 const PixelTable& Loader::table() const {
@@ -180,14 +190,19 @@ const PixelTable& Loader::table() const {
 }
 
 void Loader::start(std::uint64_t epoch, std::int64_t first) {
-  state_->epoch = epoch;
-  state_->next = first;
-  if (state_->options.shuffle) state_->order = shuffled(state_->count, state_->options.seed, epoch);
+  State& s = *state_;
+  if (s.reader) s.reader->stop();
+  s.epoch = epoch;
+  s.order.start(epoch, first);
+  if (!s.reader) return;
+  const auto image = [&s](std::int64_t position) { return s.subset[s.order.at(position)]; };
+  s.reader->start({image, s.order.next(), s.order.end(), s.order.batch()});
 }
 
 const Batch* Loader::next() {
-  if (state_->next >= state_->batches()) return nullptr;
-  state_->write_batch(state_->next++);
+  const std::int64_t count = state_->order.advance();
+  if (count == 0) return nullptr;
+  state_->write_batch(count);
   return &state_->batch;
 }
 

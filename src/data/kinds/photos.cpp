@@ -28,10 +28,13 @@ Bytes read_photo(const store::Store& store, const store::Entry& file) {
 
 class Photos final : public PixelSource {
  public:
-  Photos(const store::Store& store, std::vector<store::Entry> files, const PhotoForm& form, std::int64_t budget)
-      : store_(store), files_(std::move(files)), form_(form), kept_(files_.size()), left_(budget) {
+  Photos(const store::Store& store, std::vector<store::Entry> files, const PhotoForm& form, MemoryBudget budget)
+      : store_(store), files_(std::move(files)), form_(form), kept_(files_.size()), budget_(std::move(budget)) {
     sums_.resize(files_.size() * static_cast<std::size_t>(form.channels));
   }
+  ~Photos() override { budget_.give(taken_); }
+  Photos(const Photos&) = delete;
+  Photos& operator=(const Photos&) = delete;
 
   const std::uint8_t* pixels(std::int64_t index, Bytes& scratch) const override {
     const auto at = static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
@@ -41,15 +44,18 @@ class Photos final : public PixelSource {
     return scratch.data();
   }
 
-  bool crop(std::int64_t index, const RandomCrop& crop, Bytes& to) const override {
+  void crop(std::int64_t index, const RandomCrop& crop, Bytes& to) const override {
     const auto at = static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
     prepare_crop(read_photo(store_, files_[at]), files_[at].path, form_, crop, to.data());
-    return true;
   }
 
   std::span<const ChannelSums> sums(std::int64_t index) const override {
     const auto at = static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
     return sums_of(at);
+  }
+
+  bool in_memory(std::int64_t index) const override {
+    return !kept_[static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)])].empty();
   }
 
   // Decodes photo `at`, sums it up and keeps it if it fits. Different photos may be taken in at the same time.
@@ -59,7 +65,9 @@ class Photos final : public PixelSource {
     const std::span<const ChannelSums> sums = sums_of(at);
     add_sums(scratch.data(), static_cast<std::size_t>(form_.height * form_.width),
              {sums_.data() + (sums.data() - sums_.data()), sums.size()});
-    if (left_.fetch_sub(form_.bytes()) >= form_.bytes()) kept_[at] = scratch;
+    if (!budget_.take(form_.bytes())) return;
+    taken_ += form_.bytes();
+    kept_[at] = scratch;
   }
 
   // From now on index i means the photo places[i].
@@ -80,8 +88,9 @@ class Photos final : public PixelSource {
   PhotoForm form_;
   std::vector<std::int64_t> places_;  // empty: all photos
   std::vector<Bytes> kept_;           // empty: not kept
-  std::atomic<std::int64_t> left_;    // of the budget; below 0 once it is spent
-  std::vector<ChannelSums> sums_;     // [photo][channel]
+  MemoryBudget budget_;
+  std::atomic<std::int64_t> taken_ = 0;  // of the budget
+  std::vector<ChannelSums> sums_;        // [photo][channel]
 };
 
 // Calls body(i) for each photo on the store's threads. Returns what was wrong with it, "" if nothing. Damage of the
@@ -237,7 +246,7 @@ Images load_photos(const StoredSplit& split, const Reading& reading, Progress& p
   split.store->want(list.files);
   const PhotoForm form = form_of(split, list.files, reading, progress);
   Images out = described(list, form);
-  const std::int64_t budget = reading.photos.cache > 0 ? reading.photos.cache : machine_memory() / 4;
+  const MemoryBudget budget = reading.budget.limited() ? reading.budget : MemoryBudget(machine_memory() / 4, "");
   const auto photos = std::make_shared<Photos>(*split.store, std::move(list.files), form, budget);
   progress.begin("decoding photos", static_cast<std::uint64_t>(out.count), "images");
   const std::vector<std::string> wrong = for_each_photo(*split.store, photos->files(), progress, [&](std::size_t i) {

@@ -149,7 +149,9 @@ class RowsDataset final : public Dataset {
   void each_content(const std::function<void(std::uint64_t)>& visit) const override {
     const RecordLayout layout(rows_.schema);
     const auto size = static_cast<std::size_t>(layout.bytes);
-    scan_records([&](const std::uint8_t* record) { visit(hash_of({reinterpret_cast<const char*>(record), size})); });
+    rows_.rows->scan(items_, [&](const std::uint8_t* record) {
+      visit(hash_of({reinterpret_cast<const char*>(record), size}));
+    });
   }
   std::unique_ptr<BatchSource> batches(const Preprocessing& preprocessing, const BatchOptions& options,
                                        Pool& /*pool*/) const override {
@@ -159,21 +161,9 @@ class RowsDataset final : public Dataset {
   }
 
  private:
-  // All of the items in order; rows between them are read too.
-  template <typename Take>
-  void scan_records(const Take& take) const {
-    if (items_.size() == 0) return;
-    const std::int64_t size = rows_.rows->record();
-    std::int64_t item = 0;
-    const auto visit = [&](std::int64_t first, const std::uint8_t* records, std::int64_t count) {
-      for (; item < items_.size() && items_[item] < first + count; ++item)
-        take(records + (items_[item] - first) * size);
-    };
-    rows_.rows->scan(items_[0], items_[items_.size() - 1] + 1, visit);
-  }
   void scan_rows(const TakeRow& take) const {
     const RecordLayout layout(rows_.schema);
-    scan_records([&](const std::uint8_t* record) { take(layout.view(record)); });
+    rows_.rows->scan(items_, [&](const std::uint8_t* record) { take(layout.view(record)); });
   }
 
   SpooledRows rows_;

@@ -16,6 +16,7 @@ using formats::IdxHeader;
 using formats::IdxType;
 
 constexpr std::size_t kProgressPiece = 4 << 20;  // between two reports of progress
+constexpr std::uint64_t kImagesPiece = 1 << 20;  // bytes of images that are taken at once, unless one is larger
 
 struct Content {
   IdxHeader header;
@@ -52,27 +53,32 @@ Bytes read_elements(ByteStream& stream, std::uint64_t expected, std::uint64_t st
   return out;
 }
 
-// `stored` bytes are known to exist.
-Content read_content(ByteStream& stream, const std::string& file, std::uint64_t stored, Progress& progress) {
-  Content content{read_header(stream, file), {}};
-  const IdxHeader& header = content.header;
-  const char* const inside = stream.compressed() ? " of the uncompressed data" : "";
-  content.elements = read_elements(stream, header.data_bytes, stored, progress);
-  if (content.elements.size() < header.data_bytes) {
-    fail(ErrorKind::kCorrupt, "{}: cut off: the header promises {} bytes after offset {}{}, found {}", file,
-         header.data_bytes, header.header_bytes, inside, content.elements.size());
-  }
-  std::uint8_t more = 0;
-  if (stream.read(&more, 1) != 0) {  // also makes gzip check its sum
-    fail(ErrorKind::kCorrupt, "{}: offset {}{}: expected the end of the file, found more data", file,
-         header.header_bytes + header.data_bytes, inside);
-  }
-  return content;
+const char* inside(const ByteStream& stream) {
+  return stream.compressed() ? " of the uncompressed data" : "";
 }
 
-Content read_idx(const store::Store& store, const store::Entry& entry, Progress& progress) {
+[[noreturn]] void fail_cut_off(const ByteStream& stream, const IdxHeader& header, const std::string& file,
+                               std::uint64_t found) {
+  fail(ErrorKind::kCorrupt, "{}: cut off: the header promises {} bytes after offset {}{}, found {}", file,
+       header.data_bytes, header.header_bytes, inside(stream), found);
+}
+
+void expect_end(ByteStream& stream, const IdxHeader& header, const std::string& file) {
+  std::uint8_t more = 0;
+  if (stream.read(&more, 1) == 0) return;  // also makes gzip check its sum
+  fail(ErrorKind::kCorrupt, "{}: offset {}{}: expected the end of the file, found more data", file,
+       header.header_bytes + header.data_bytes, inside(stream));
+}
+
+Content read_content(const store::Store& store, const store::Entry& entry, Progress& progress) {
   const store::BlobReader blob = store.open_blob(entry.content);
-  return read_content(*open_stream(blob, entry.path), entry.path, blob.size(), progress);
+  const std::unique_ptr<ByteStream> stream = open_stream(blob, entry.path);
+  Content content{read_header(*stream, entry.path), {}};
+  content.elements = read_elements(*stream, content.header.data_bytes, blob.size(), progress);
+  if (content.elements.size() < content.header.data_bytes)
+    fail_cut_off(*stream, content.header, entry.path, content.elements.size());
+  expect_end(*stream, content.header, entry.path);
+  return content;
 }
 
 std::string dims_text(const std::vector<std::uint64_t>& dims) {
@@ -96,20 +102,46 @@ IdxImages image_sizes(const IdxHeader& header, const std::string& file) {
   return images;
 }
 
-IdxImages images_of(Content content, const std::string& file) {
-  IdxImages images = image_sizes(content.header, file);
-  images.pixels = std::move(content.elements);
-  return images;
+// `stored` bytes are known to exist. Nothing has the size of an image before one was read.
+IdxImages scan_images(ByteStream& stream, const std::string& file, std::uint64_t stored, const TakeIdxImages& take,
+                      Progress& progress) {
+  const IdxHeader header = read_header(stream, file);
+  const IdxImages sizes = image_sizes(header, file);
+  const auto count = static_cast<std::uint64_t>(sizes.count), image = header.data_bytes / count;
+  Bytes piece = read_elements(stream, image, stored, progress);
+  if (piece.size() < image) fail_cut_off(stream, header, file, piece.size());
+  take(sizes, piece.data(), 1);
+  const std::uint64_t each = std::min(std::max<std::uint64_t>(1, kImagesPiece / image), count - 1);
+  piece.resize(static_cast<std::size_t>(std::max<std::uint64_t>(1, each) * image));
+  for (std::uint64_t done = 1; done < count;) {
+    progress.check_interrupted();
+    const std::uint64_t here = std::min(each, count - done);
+    const std::size_t got = stream.read(piece.data(), static_cast<std::size_t>(here * image));
+    if (got < here * image) fail_cut_off(stream, header, file, done * image + got);
+    progress.advance(got);
+    take(sizes, piece.data(), static_cast<std::int64_t>(here));
+    done += here;
+  }
+  expect_end(stream, header, file);
+  return sizes;
 }
 
 }  // namespace
 
-IdxImages read_idx_images(const store::Store& store, const store::Entry& file, Progress& progress) {
-  return images_of(read_idx(store, file, progress), file.path);
+IdxImages scan_idx_images(const store::Store& store, const store::Entry& file, const TakeIdxImages& take,
+                          Progress& progress) {
+  const store::BlobReader blob = store.open_blob(file.content);
+  return scan_images(*open_stream(blob, file.path), file.path, blob.size(), take, progress);
 }
 
 IdxImages read_idx_images(ReadAt read_at, const std::string& file, Progress& progress) {
-  return images_of(read_content(*open_stream(std::move(read_at), file), file, 0, progress), file);
+  Bytes pixels;
+  const auto take = [&](const IdxImages& sizes, const std::uint8_t* images, std::int64_t count) {
+    pixels.insert(pixels.end(), images, images + count * sizes.height * sizes.width * sizes.channels);
+  };
+  IdxImages images = scan_images(*open_stream(std::move(read_at), file), file, 0, take, progress);
+  images.pixels = std::move(pixels);
+  return images;
 }
 
 IdxImages read_idx_image_sizes(const store::Store& store, const store::Entry& file) {
@@ -120,7 +152,7 @@ IdxImages read_idx_image_sizes(const store::Store& store, const store::Entry& fi
 
 std::vector<std::int32_t> read_idx_labels(const store::Store& store, const store::Entry& file) {
   NoProgress silent(store.interruption());
-  const Content content = read_idx(store, file, silent);
+  const Content content = read_content(store, file, silent);
   const IdxHeader& header = content.header;
   if (header.dims.size() != 1 || (header.type != IdxType::kU8 && header.type != IdxType::kS32)) {
     fail(ErrorKind::kCorrupt, "{}: offset 0: expected labels (magic 00 00 08 01 or 00 00 0c 01), found {} of {}",

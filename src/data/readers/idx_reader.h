@@ -1,8 +1,9 @@
 // Reads IDX files, plain or gzip, from the store. Memory grows with the data that is really there, never with a
-// header's claims.
+// header's claims. Images pass by in pieces, so that a file may be larger than memory.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,14 @@ struct IdxImages {
   std::int64_t count = 0, height = 0, width = 0, channels = 1;
   Bytes pixels;  // [count, height, width, channels]
 };
-// u8 of [N,H,W] or [N,H,W,C]; kCorrupt: file, offset, expected and found. Progress advances by bytes of pixels.
-IdxImages read_idx_images(const store::Store& store, const store::Entry& file, Progress& progress);
+// The next `count` images in order, which are valid during the call; `sizes` has no pixels.
+using TakeIdxImages = std::function<void(const IdxImages& sizes, const std::uint8_t* images, std::int64_t count)>;
+// u8 of [N,H,W] or [N,H,W,C]; kCorrupt: file, offset, expected and found. Takes one image, then pieces of about a
+// megabyte. Returns the sizes. Progress advances by bytes of pixels.
+IdxImages scan_idx_images(const store::Store& store, const store::Entry& file, const TakeIdxImages& take,
+                          Progress& progress);
 
-// The same for a file elsewhere.
+// All images of a file elsewhere.
 IdxImages read_idx_images(ReadAt read_at, const std::string& file, Progress& progress);
 
 // Only the sizes, without reading the pixels.

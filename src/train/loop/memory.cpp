@@ -68,7 +68,7 @@ std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config,
   const bool folds = std::ranges::any_of(
       used.nodes, [](const graph::Node& node) { return node.op == graph::Op::kBatchNormInference; });
   const std::int64_t runs = static_cast<std::int64_t>(planned.arena + planned.packed) +
-                            about.batch_bytes({.batch = batch, .context = built.context}) + about.read_ahead;
+                            about.batch_bytes({.batch = batch, .context = built.context});
   const std::int64_t kept = tally_bytes(about);
   const std::int64_t averages = config.optimizer.average ? bytes_of(built.graph, true) : 0;
   return held + averages + (folds ? held : 0) + runs + kept;
@@ -148,7 +148,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
     const data::BatchOptions batches{
         .batch = config.batch, .context = built.context, .augment = config.reading.augment};
     const std::int64_t examples = about.examples(built.context);
-    out.batches = about.batch_bytes(batches) + about.read_ahead + data::IndexList::bytes(examples, examples);
+    out.batches = about.batch_bytes(batches) + data::IndexList::bytes(examples, examples);
     if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
   }
   out.validation = validation_bytes(built, config, data, backend, training.threads());
