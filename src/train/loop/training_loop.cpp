@@ -173,7 +173,8 @@ class Loop {
     now_.epoch.loss += outcome.loss;
     now_.epoch.correct += outcome.correct;
     now_.epoch.counted += outcome.counted;
-    ++now_.epoch.batches;
+    // A batch without a label that counts has no loss, and is left out of the mean.
+    if (!training_.counts() || outcome.counted > 0) ++now_.epoch.batches;
     sink_.log_metric(now_.step, "train/loss", outcome.loss);
     if (config_.schedule.name != "constant" || config_.schedule.warmup > 0)
       sink_.log_metric(now_.step, "train/learning_rate", rate);
