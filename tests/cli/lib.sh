@@ -27,6 +27,10 @@ fi
 
 # bars SEED TRAIN TEST SIZE PERIOD: data/bars, a dataset of small images in two classes.
 bars() { python3 "$here/bars.py" "$@"; }
+# Whether the binary has AddressSanitizer: it wants terabytes of addresses and much more memory than a plan allows for.
+sanitized() { grep -q __asan_init "$mlx_binary"; }
+# address_space KIB: bounds what this shell and its children may map.
+address_space() { sanitized || ulimit -v "$1"; }
 # How far apart the steps are that are killed in turn: runs with sanitizers set it.
 stride=${MLX_TEST_STRIDE:-1}
 fail() {
