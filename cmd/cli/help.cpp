@@ -72,17 +72,16 @@ bool is_guide(const std::string& name) {
 }
 
 // An installation's own pages come first, wherever it lies. An empty place in MANPATH stands for the system's pages.
-void find_own_pages() {
+void find_own_pages(const Environment& environment) {
   const std::string pages = join_path(parent_path(executable_folder()), "share/man");
   if (!is_folder(join_path(pages, "man7"))) return;
-  const char* const given = std::getenv("MANPATH");
-  setenv("MANPATH", fmt::format("{}:{}", pages, given ? given : "").c_str(), 1);
+  setenv("MANPATH", fmt::format("{}:{}", pages, environment.get("MANPATH").value_or("")).c_str(), 1);
 }
 
 // Becomes `man mlx-NAME`; returns only by an error.
-[[noreturn]] void show_guide(const std::string& name) {
+[[noreturn]] void show_guide(const std::string& name, const Environment& environment) {
   const std::string page = "mlx-" + name;
-  find_own_pages();
+  find_own_pages(environment);
   execlp("man", "man", page.c_str(), static_cast<char*>(nullptr));
   throw Error(ErrorKind::kMissing, fmt::format("cannot run man to show {}", page), "install man-db or mandoc");
 }
@@ -92,7 +91,7 @@ int run_help(const HelpOptions& options, Context& context) {
     generate(context, options.generate);
     return 0;
   }
-  if (options.names.size() == 1 && is_guide(options.names[0])) show_guide(options.names[0]);
+  if (options.names.size() == 1 && is_guide(options.names[0])) show_guide(options.names[0], context.environment());
   context.start_pager();
   if (options.names.empty()) {
     context.out(overview());
