@@ -1,10 +1,12 @@
-// Determines the kinds of columns in one pass over a training split. Keeps only the distinct values of each column, and
-// at most as many as a category may have.
+// Determines the kinds of columns in one pass over a training split. Keeps only the distinct values of columns that are
+// categories, and at most as many as a category may have. A column whose first values are numbers is taken as one of
+// numbers; if a later value is none, a second pass collects what the first passed over.
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <unordered_set>
 
 #include "base/bytes.h"
@@ -37,10 +39,13 @@ struct Seen {
   bool binary = true;           // all are 0, 1, true or false
   std::uint64_t text_at = 0;    // the first value that is not a number, and its place
   std::string text;
-  std::string not_binary;  // the first value that is not
+  std::string not_binary;    // the first value that is not
+  bool collects = false;     // distinct values: it may be a category
+  bool passed_over = false;  // a number that was not collected
   TextSet values;
   bool too_many = false;
 };
+using Names = std::set<std::string, std::less<>>;
 
 bool is_bool(std::string_view text) {
   return type_of(text, TableKind::kCsv) == ValueType::kBool;
@@ -62,6 +67,11 @@ void add_value(Seen& seen, const RowValue& value, const RowFile& file, const Row
     seen.numbers = false;
     seen.text_at = row.offset;
     seen.text = value.text.substr(0, 40);
+    seen.collects = true;
+  }
+  if (!seen.collects) {
+    seen.passed_over = true;
+    return;
   }
   if (seen.binary && !(number ? value.number == 0 || value.number == 1 : is_bool(value.text))) {
     seen.binary = false;
@@ -83,7 +93,7 @@ struct Scan {
   std::string no_header, found_out;  // of TableReader
 };
 
-Seen first_seen(const std::string& name, const RowFile& file, const RowOptions& options) {
+Seen first_seen(const std::string& name, const RowFile& file, const RowOptions& options, const Names& mixed) {
   if (!is_utf8(name)) fail_at_row(file, 0, "a column's name is not UTF-8");
   Seen seen;
   seen.name = name;
@@ -93,10 +103,21 @@ Seen first_seen(const std::string& name, const RowFile& file, const RowOptions& 
       options.features.empty() ? seen.declared != ColumnKind::kIgnore : is_one_of(options.features, name);
   seen.wanted = target || feature;
   if (target) seen.most = kMostTargetClasses;
+  seen.collects = target || seen.declared == ColumnKind::kCategory || mixed.contains(name);
   return seen;
 }
 
-Scan scan(const RowFile& file, const RowOptions& options) {
+// True if the cell is a plain number of a column of numbers: what most cells are.
+bool add_number(Seen& seen, const Cell& cell) {
+  double value = 0;
+  if (seen.collects || !CellReader::read_number(cell, value)) return false;
+  ++seen.present, ++seen.in_numbers;
+  seen.passed_over = true;
+  return true;
+}
+
+// `mixed`: columns that hold numbers and text.
+Scan scan(const RowFile& file, const RowOptions& options, const Names& mixed = {}) {
   const std::unique_ptr<TableReader> reader = read_table(file);
   CellReader cells(file.kind);
   Scan out;
@@ -104,11 +125,11 @@ Scan scan(const RowFile& file, const RowOptions& options) {
   out.no_header = reader->no_header();
   while (reader->next(row)) {
     while (out.columns.size() < reader->columns().size())
-      out.columns.push_back(first_seen(reader->columns()[out.columns.size()], file, options));
+      out.columns.push_back(first_seen(reader->columns()[out.columns.size()], file, options, mixed));
     for (const Cell& cell : row.cells) {
       Seen& seen = out.columns[cell.column];
-      if (!seen.wanted) continue;
-      const RowValue value = cells.read(cell, !seen.too_many);
+      if (!seen.wanted || add_number(seen, cell)) continue;
+      const RowValue value = cells.read(cell, seen.collects && !seen.too_many);
       const bool by_text = seen.declared == ColumnKind::kCategory && value.kind == RowValue::Kind::kNumber;
       if (cells.wrong() && !by_text) {
         fail_at_row(file, row.offset,
@@ -119,6 +140,12 @@ Scan scan(const RowFile& file, const RowOptions& options) {
     ++out.rows;
   }
   if (out.rows == 0) throw TableError(ErrorKind::kCorrupt, file.name + ": it has no rows");
+  if (mixed.empty()) {
+    Names found;
+    for (const Seen& seen : out.columns)
+      if (seen.passed_over && !seen.numbers) found.insert(seen.name);
+    if (!found.empty()) return scan(file, options, found);
+  }
   out.found_out = reader->found_out();
   for (Seen& seen : out.columns)
     if (seen.declared == ColumnKind::kCategory) seen.numbers = false;

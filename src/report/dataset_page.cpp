@@ -22,10 +22,6 @@ std::string missing_text(const data::ColumnStatistics& column) {
                  1);
 }
 
-std::string bar(double share) {
-  return fmt::format("<span class=\"bar\"><i style=\"width:{:.0f}%\"></i></span>", 100 * std::clamp(share, 0.0, 1.0));
-}
-
 // The most frequent values with their shares.
 std::string values_of(const std::vector<data::ValueCount>& values, std::uint64_t whole, std::size_t most) {
   std::string out;
@@ -223,13 +219,6 @@ std::string drift_section(const DatasetFacts& facts) {
   return section("changes", "Changes since " + escape(facts.before), out);
 }
 
-std::string tile(const std::string& label, const std::string& value, const std::string& note) {
-  return fmt::format(
-      "<div class=\"tile\"><div class=\"label\">{}</div><div class=\"value\">{}</div><div "
-      "class=\"note\">{}</div></div>\n",
-      escape(label), value, escape(note));
-}
-
 // Training first, as people read.
 std::vector<std::string> in_reading_order(const data::Statistics& statistics) {
   constexpr std::array<std::string_view, 3> kFirst = {"train", "valid", "test"};
@@ -245,7 +234,8 @@ std::string split_tiles(const data::Statistics& statistics, const std::vector<st
   std::string out = "<div class=\"tiles\">\n";
   for (const std::string& name : names) {
     const data::SplitStatistics& split = statistics.splits.at(name);
-    out += tile(name, count(static_cast<double>(split.items)), fmt::format("{}, {}", split.unit, bytes(split.bytes)));
+    out += tile(escape(name), count(static_cast<double>(split.items)),
+                escape(fmt::format("{}, {}", split.unit, bytes(split.bytes))));
   }
   return out + "</div>\n";
 }

@@ -1,6 +1,7 @@
 // Escaping, numbers as people write them, and tables.
 #include "report/html.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/bytes.h"
@@ -83,6 +84,17 @@ std::string to_html(const Table& table) {
     out += "</tr>\n";
   }
   return out + "</tbody></table></div>\n";
+}
+
+std::string tile(const std::string& label, const std::string& value, const std::string& note) {
+  return fmt::format(
+      "<div class=\"tile\"><div class=\"label\">{}</div><div class=\"value\">{}</div><div "
+      "class=\"note\">{}</div></div>\n",
+      label, value, note);
+}
+
+std::string bar(double share) {
+  return fmt::format("<span class=\"bar\"><i style=\"width:{:.1f}%\"></i></span>", 100 * std::clamp(share, 0.0, 1.0));
 }
 
 std::string section(std::string_view id, std::string_view title, std::string_view content) {

@@ -25,6 +25,9 @@ struct Table {
   std::vector<std::vector<std::string>> rows;  // HTML, escaped by the caller
 };
 std::string to_html(const Table& table);
+// A figure in a tile, with a word above and a note below; all HTML, escaped by the caller.
+std::string tile(const std::string& label, const std::string& value, const std::string& note);
+std::string bar(double share);  // a bar of which so much is filled
 std::string section(std::string_view id, std::string_view title, std::string_view content);
 
 // What stands before and after the content of a page, with its style.

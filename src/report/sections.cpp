@@ -15,13 +15,6 @@
 namespace mlx::report {
 namespace {
 
-std::string tile(const std::string& label, const std::string& value, const std::string& note) {
-  return fmt::format(
-      "<div class=\"tile\"><div class=\"label\">{}</div><div class=\"value\">{}</div><div "
-      "class=\"note\">{}</div></div>\n",
-      label, value, note);
-}
-
 // The evaluation of `other` on the same data as `like`.
 const train::Evaluation* same_data(const ModelFacts& other, const train::Evaluation& like) {
   for (const Evaluated& e : other.evaluations)
@@ -84,10 +77,6 @@ Table targets_table(const train::Evaluation& e) {
                           brief_number(n.mae), fmt::format("{:.4f}", n.r2)});
   }
   return table;
-}
-
-std::string bar(double share) {
-  return fmt::format("<span class=\"bar\"><i style=\"width:{:.1f}%\"></i></span>", 100 * std::clamp(share, 0.0, 1.0));
 }
 
 Table classes_table(const train::Evaluation& e) {

@@ -46,7 +46,8 @@ def make_rows(folder, size):
             number += BLOCK
 
 
-KINDS = {"images": (make_images, "", 128), "rows": (make_rows, 'target = "class"\n', 128)}
+# What makes them, keys of [data], layers: few, so that reading has the largest share that it can have.
+KINDS = {"images": (make_images, "", [64]), "rows": (make_rows, 'target = "class"\n', [256, 128])}
 
 
 def mlx(binary, project, *args):
@@ -57,14 +58,14 @@ def prepare(binary, base, kind, size):
     project = os.path.join(base, "project")
     data = os.path.join(project, "data", kind)
     os.makedirs(data)
-    make, keys, batch = KINDS[kind]
+    make, keys, hidden = KINDS[kind]
     make(data, size)
     mlx(binary, project, "init")
     mlx(binary, project, "add", f"data/{kind}")
     shutil.rmtree(data)  # it is trained from the store
     with open(os.path.join(project, "c.toml"), "w") as config:
-        config.write(f'[data]\ndataset = "data/{kind}"\n{keys}[model]\nname = "m"\nfamily = "mlp"\nhidden = [64]\n'
-                     f"[train]\nepochs = 1\nbatch = {batch}\n")
+        config.write(f'[data]\ndataset = "data/{kind}"\n{keys}[model]\nname = "m"\nfamily = "mlp"\nhidden = {hidden}\n'
+                     "[train]\nepochs = 1\nbatch = 128\n")
     return project
 
 

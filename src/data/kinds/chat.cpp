@@ -41,7 +41,7 @@ std::string role_of(const Json& message, bool sharegpt) {
 }
 
 // A list of parts has one text each.
-std::string content_of(const Json& message, bool sharegpt) {
+std::string message_content(const Json& message, bool sharegpt) {
   const char* const key = sharegpt ? "value" : "content";
   const Json& value = value_at(message, key);
   if (value.is_string()) return value.get<std::string>();
@@ -68,7 +68,7 @@ bool is_learned(const Json& message, const std::string& role) {
 void add_message(const Json& message, std::vector<ChatPart>& parts) {
   if (!message.is_object()) fail(ErrorKind::kCorrupt, "expected an object");
   const bool sharegpt = message.contains("from") && !message.contains("role");
-  const std::string role = role_of(message, sharegpt), content = content_of(message, sharegpt);
+  const std::string role = role_of(message, sharegpt), content = message_content(message, sharegpt);
   // A user who writes a mark could otherwise speak as somebody else.
   for (const std::string_view mark : {kBegin, kEnd})
     if (content.find(mark) != std::string::npos) fail(ErrorKind::kCorrupt, "the text contains the mark {}", mark);
