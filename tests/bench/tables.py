@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Reads a CSV file of numbers on one thread: mlx (rows by a schema) against pandas, pyarrow and polars, one after the other, on one core.
+"""Reads a table of numbers on one thread: mlx (rows by a schema) against pandas, pyarrow and polars, one after the other, on
+one core. The table is a CSV file, and the same as Parquet files with pages of snappy, zstd and without compression.
 
     tests/bench/tables.py build/release/bench_tables [--rows 1000000]
 
-The python that runs it needs numpy, pandas, pyarrow and polars.
+mlx makes rows of f32, the others columns. The python that runs it needs numpy, pandas, pyarrow and polars.
 """
 import argparse
 import json
@@ -19,22 +20,44 @@ import pandas
 import polars
 import pyarrow
 import pyarrow.csv
+import pyarrow.parquet
 
 
-def write(path, rows):
+def numbers(rows):
     random = np.random.default_rng(1)
     columns = {}
     for i in range(20):
         columns[f"i{i}"] = random.integers(-9999, 999999, rows) if i % 2 else random.integers(0, 256, rows)
     for i in range(20):
         columns[f"f{i}"] = np.round(random.normal(0, 100, rows), 4) if i % 4 else random.random(rows)
-    pyarrow.csv.write_csv(pyarrow.table(columns), path)
+    return pyarrow.table(columns)
 
 
 def seconds(work):
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
+
+
+def compare(title, path, options, others, total):
+    """Prints the best rate of each reader, mlx first; the sum of all numbers shows that mlx has read them."""
+    size = os.path.getsize(path) / 1e6
+    told = {}
+
+    def mlx():
+        out = subprocess.run([options.program, path, "1"], check=True, capture_output=True, text=True).stdout
+        told.update(json.loads(out))
+        return told["seconds"]
+
+    readers = {"mlx": mlx, **{name: lambda read=read: seconds(lambda: read(path)) for name, read in others.items()}}
+    times = {name: [] for name in readers}
+    for _ in range(options.times):
+        for name, run in readers.items():
+            times[name].append(run())
+    assert told["rows"] == options.rows and abs(told["sum"] - total) <= 1e-9 * abs(total), (told, total)
+    print(f"{size:.0f} MB of {title}, {options.rows} rows, one core")
+    for name, taken in times.items():
+        print(f"  {name:8} {size / min(taken):6.0f} MB/s {options.rows / min(taken) / 1e6:6.2f} million rows/s", flush=True)
 
 
 def main():
@@ -44,30 +67,25 @@ def main():
     parser.add_argument("--times", type=int, default=3)
     options = parser.parse_args()
     pyarrow.set_cpu_count(1)
+    read = pyarrow.csv.ReadOptions(use_threads=False)
+    table = numbers(options.rows)
+    total = float(table.to_pandas().to_numpy(dtype=np.float64).sum())
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "numbers.csv")
-        write(path, options.rows)
-        size = os.path.getsize(path) / 1e6
-        read = pyarrow.csv.ReadOptions(use_threads=False)
-        told = {}
-
-        def mlx():
-            out = subprocess.run([options.program, path, "1"], check=True, capture_output=True, text=True).stdout
-            told.update(json.loads(out))
-            return told["seconds"]
-
-        readers = {
-            "mlx": mlx,
-            "pandas": lambda: seconds(lambda: pandas.read_csv(path, engine="c")),
-            "pyarrow": lambda: seconds(lambda: pyarrow.csv.read_csv(path, read_options=read)),
-            "polars": lambda: seconds(lambda: polars.read_csv(path)),
-        }
-        best = {name: min(run() for _ in range(options.times)) for name, run in readers.items()}
-        total = float(pandas.read_csv(path, engine="c").to_numpy(dtype=np.float64).sum())
-        assert told["rows"] == options.rows and abs(told["sum"] - total) <= 1e-9 * abs(total), (told, total)
-        print(f"{size:.0f} MB of CSV, {options.rows} rows, one core")
-        for name, taken in best.items():
-            print(f"  {name:8} {size / taken:6.0f} MB/s")
+        pyarrow.csv.write_csv(table, path)
+        compare("CSV", path, options, {
+            "pandas": lambda path: pandas.read_csv(path, engine="c"),
+            "pyarrow": lambda path: pyarrow.csv.read_csv(path, read_options=read),
+            "polars": polars.read_csv,
+        }, total)
+        for pages in ("none", "snappy", "zstd"):
+            path = os.path.join(folder, "numbers.parquet")
+            pyarrow.parquet.write_table(table, path, compression=pages)
+            compare(f"Parquet ({pages})", path, options, {
+                "pandas": pandas.read_parquet,
+                "pyarrow": lambda path: pyarrow.parquet.read_table(path, use_threads=False),
+                "polars": polars.read_parquet,
+            }, total)
 
 
 if __name__ == "__main__":
