@@ -340,7 +340,7 @@ TEST_CASE("gradients of every trainable operation agree with central differences
   for (int op = 0; op < static_cast<int>(Op::kCount); ++op) {
     const Op each = static_cast<Op>(op);
     const bool trained = op_def(each).backward != nullptr && !op_def(each).loss;
-    CHECK_MESSAGE((!trained || seen.contains(each)), kernels::name_of(each)
-                                                         << " has a backward that no problem checks");
+    const std::string name = kernels::name_of(each);  // bug: a message held the address of a `const char*`
+    CHECK_MESSAGE((!trained || seen.contains(each)), name << " has a backward that no problem checks");
   }
 }
