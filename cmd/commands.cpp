@@ -1,11 +1,9 @@
 // The table of commands. To add one:
 //
 //   1. cmd/NAME.cpp with `Command add_NAME()`: it declares name, summary, group, options, examples and `run`. Options
-//   point into
-//      a struct that `run` keeps alive (std::make_shared<Options>, captured by the lambda); see cmd/tag.cpp for the
-//      shape.
+//      point into a struct that `run` keeps alive (std::make_shared<Options>, captured by the lambda): see cmd/tag.cpp.
 //   2. A declaration and a row below, in the order of `mlx help`.
-//   3. man/prose/NAME.md: DESCRIPTION and what else its man page says; then `mlx help --generate all .` in the source
+//   3. man/prose/NAME.md: DESCRIPTION and what else its man page says; then `mlx help --generate .` in the source
 //   folder.
 //   4. A test: tests/cli/test_NAME.sh.
 //

@@ -16,6 +16,7 @@
 #include "cmd/cli/standard_input.h"
 #include "cmd/predictions.h"
 #include "data/division.h"
+#include "data/images/decode.h"
 #include "data/images/image_files.h"
 #include "data/kinds/images.h"
 #include "data/kinds/photos.h"

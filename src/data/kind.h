@@ -44,6 +44,9 @@ struct Kind {
   bool windows = false;                      // an example is a window of one sequence, as long as the model's context
   bool raw = false;  // batches can leave normalization and augmentation to the graph (batches.h)
 
+  // describe() and load() take only the items of a split's part (StoredSplit::part); otherwise [split] is refused.
+  bool divides = false;
+
   // The keys of [data] for this kind; all three null if it has none. write_keys: for a run's key. key_set: the first
   // one that differs from its default, null if there is none.
   void (*read_keys)(TomlReader& data, Reading& reading) = nullptr;

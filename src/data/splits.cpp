@@ -84,6 +84,8 @@ void divide(const Division& division, Layout& layout) {
                 "leave its share out of the rule, or remove the file");
   }
   const SplitFiles files = std::move(whole->second);
+  if (!files.kind->divides)
+    fail(ErrorKind::kUsage, "split '{}' holds {}, which cannot be divided", whole->first, files.kind->name);
   layout.splits.erase(whole);
   for (const Part part : parts) {
     if (!division.rule.makes(part)) continue;

@@ -15,7 +15,7 @@ using namespace mlx::graph;
 
 namespace {
 
-constexpr std::int64_t kRows = 6;
+constexpr std::int64_t kExamples = 6;
 
 ValueId linear(Graph& g, ValueId x, std::int64_t out, const std::string& name) {
   const Dim in = g.value(x).dims.back();
@@ -72,9 +72,9 @@ std::vector<std::vector<float>> results(const Graph& g) {
   options.backend = kernels::backend_named("ref");
   options.training = true;
   Session session(g, sample::random_tensors(g), options, pool);
-  const std::vector<float> features = sample::random_floats(kRows * 12, 3, 2.0f);
+  const std::vector<float> features = sample::random_floats(kExamples * 12, 3, 2.0f);
   const std::vector<std::int32_t> labels{0, 1, 2, 3, 4, 0};
-  session.run({{g.find("features"), features.data(), {kRows, 12}}, {g.find("labels"), labels.data(), {kRows}}});
+  session.run({{g.find("features"), features.data(), {kExamples, 12}}, {g.find("labels"), labels.data(), {kExamples}}});
   std::vector<std::vector<float>> all;
   for (const ValueId id : g.outputs) all.push_back(sample::floats(session.output(id)));
   return all;

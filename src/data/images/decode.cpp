@@ -39,27 +39,31 @@ bool begins(ByteView file, std::string_view magic) {
   return as_text(file).starts_with(magic);
 }
 
-// A new format is a decoder and a row.
+// A new format is a decoder, its declaration in codecs/codec.h, and a row.
 struct PictureFormat {
   const char* name;
+  const char* endings;  // of files' names, with a blank behind each
   bool (*is)(ByteView begin);
   PictureDecoder (*decoder)();
 };
 constexpr PictureFormat kPictureFormats[] = {
-    {"JPEG", [](ByteView b) { return begins(b, "\xFF\xD8\xFF"); }, [] { return images_module().jpeg; }},
-    {"PNG", [](ByteView b) { return begins(b, "\x89PNG"); }, [] { return images_module().png; }},
-    {"WebP", [](ByteView b) { return b.size() >= 12 && begins(b, "RIFF") && begins(b.subspan(8), "WEBP"); },
+    {"JPEG", ".jpg .jpeg .jpe .jfif ", [](ByteView b) { return begins(b, "\xFF\xD8\xFF"); },
+     [] { return images_module().jpeg; }},
+    {"PNG", ".png ", [](ByteView b) { return begins(b, "\x89PNG"); }, [] { return images_module().png; }},
+    {"WebP", ".webp ", [](ByteView b) { return b.size() >= 12 && begins(b, "RIFF") && begins(b.subspan(8), "WEBP"); },
      [] { return images_module().webp; }},
-    {"TIFF",
+    {"TIFF", ".tif .tiff ",
      [](ByteView b) {
        for (const std::string_view magic : {"II*\0", "MM\0*", "II+\0", "MM\0+"})
          if (begins(b, {magic.data(), 4})) return true;
        return false;
      },
      [] { return images_module().tiff; }},
-    {"BMP", [](ByteView b) { return begins(b, "BM"); }, [] { return PictureDecoder{decode_bmp}; }},
-    {"PGM and PPM", formats::is_netpbm, [] { return PictureDecoder{decode_netpbm}; }},
+    {"BMP", ".bmp ", [](ByteView b) { return begins(b, "BM"); }, [] { return PictureDecoder{decode_bmp}; }},
+    {"PGM and PPM", ".pgm .ppm ", formats::is_netpbm, [] { return PictureDecoder{decode_netpbm}; }},
 };
+
+constexpr std::string_view kEndingsNotRead = ".gif .heic .heif .avif .jxl .jp2 ";
 
 const PictureFormat* format_of(ByteView file) {
   const auto* const found = std::ranges::find_if(kPictureFormats, [&](const auto& format) { return format.is(file); });
@@ -187,6 +191,18 @@ PicturePart decode_part(ByteView file, const std::string& name, const Region& pa
 
 bool is_picture(ByteView begin) {
   return format_of(begin) != nullptr;
+}
+
+bool has_picture_name(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string_view::npos) return false;
+  std::string ending(path.substr(dot));
+  for (char& c : ending)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  ending += ' ';
+  const auto has = [&](std::string_view endings) { return endings.find(ending) != std::string_view::npos; };
+  return has(kEndingsNotRead) ||
+         std::ranges::any_of(kPictureFormats, [&](const PictureFormat& format) { return has(format.endings); });
 }
 
 std::string picture_formats() {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/bytes.h"
 
@@ -59,6 +60,8 @@ struct PicturePart {
 PicturePart decode_part(ByteView file, const std::string& name, const Region& part, const DecodeOptions& options);
 
 bool is_picture(ByteView begin);  // of the first 12 bytes of a file, or more
+// True for names of pictures, whether or not their format is read: a .gif in a class folder is an error, not left out.
+bool has_picture_name(std::string_view path);
 std::string picture_formats();    // "JPEG, PNG, WebP, TIFF, BMP, PGM and PPM"
 std::string picture_libraries();  // names and versions of the libraries, which decide the pixels; opens the module
 

@@ -30,10 +30,6 @@ Region pixels_under(const Box& box, const Picture& picture) {
   return {top, left, bottom - top, right - left};
 }
 
-constexpr auto kPictureEndings =
-    std::to_array<std::string_view>({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".tif", ".tiff", ".pgm",
-                                     ".ppm", ".gif", ".heic", ".heif", ".avif", ".jxl", ".jp2"});
-
 }  // namespace
 
 const char* name_of(Fit fit) {
@@ -75,15 +71,6 @@ void prepare_crop(ByteView file, const std::string& name, const PhotoForm& form,
                 std::min(part.box.right - left, static_cast<double>(cut.width)),
                 std::min(part.box.bottom - top, static_cast<double>(cut.height))};
   resize(part_of(view_of(part.around), cut), box, form.height, form.width, to);
-}
-
-bool has_picture_name(std::string_view path) {
-  const std::size_t dot = path.rfind('.');
-  if (dot == std::string_view::npos) return false;
-  std::string ending(path.substr(dot));
-  for (char& c : ending)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return std::ranges::find(kPictureEndings, ending) != kPictureEndings.end();
 }
 
 }  // namespace mlx::data

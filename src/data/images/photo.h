@@ -32,7 +32,4 @@ void prepare_photo(ByteView file, const std::string& name, const PhotoForm& form
 void prepare_crop(ByteView file, const std::string& name, const PhotoForm& form, const RandomCrop& crop,
                   std::uint8_t* to);
 
-// True for names of pictures, whether or not their format is read: a .gif in a class folder is an error, not left out.
-bool has_picture_name(std::string_view path);
-
 }  // namespace mlx::data

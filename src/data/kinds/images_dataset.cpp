@@ -232,6 +232,7 @@ const Kind images_kind = {
     .form = Form::kImages,
     .optimizer = "sgd",
     .raw = true,
+    .divides = true,
     .read_keys = read_image_keys,
     .write_keys = write_image_keys,
     .key_set = image_key_set,

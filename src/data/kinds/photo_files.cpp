@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "data/division.h"
-#include "data/images/photo.h"
+#include "data/images/decode.h"
 #include "data/kinds/images_dataset.h"
 #include "data/readers/table_format.h"
 

@@ -312,6 +312,7 @@ const Kind rows_kind = {
     .input = "features",
     .unit = "rows",
     .form = Form::kFeatures,
+    .divides = true,
     .read_keys = read_row_keys,
     .write_keys = write_row_keys,
     .key_set = row_key_set,

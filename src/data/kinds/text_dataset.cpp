@@ -287,6 +287,7 @@ const Kind text_kind = {
     .form = Form::kTokens,
     .hold_out_counts = "bytes",
     .windows = true,
+    .divides = true,
     .read_keys = read_text_keys,
     .write_keys = write_text_keys,
     .key_set = text_key_set,
