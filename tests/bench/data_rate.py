@@ -63,7 +63,7 @@ def make_chat(folder):
             out.write(json.dumps({"messages": turns}) + "\n")
 
 
-PHOTOS = "size = [128, 128]\nfit = \"crop\"\n[data.augment]\ncrop = 0.08\nflip = true\n"
+PHOTOS = "size = [128, 128]\nresize = \"crop\"\n[data.augment]\ncrop = 0.08\nflip = true\n"
 # name: (data, keys of [data], keys of [model], keys of [train], options)
 CASES = {
     "mlp on IDX images": ("idx", "", 'family = "mlp"\nhidden = [256, 128]\n', "epochs = 4\nbatch = 128\n", []),
