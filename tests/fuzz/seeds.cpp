@@ -188,6 +188,9 @@ void tables() {
     packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 1));
     seed("tables", packed);
   }
+  std::vector<formats::SafetensorsEntry> columns{{"x", "F32", {2, 2}, 0, 0}, {"y", "BF16", {2}, 0, 0}};
+  const Bytes header = formats::encode_safetensors_header(columns);
+  seed("tables", joined(header, Bytes(20, 0x3f)));
   seed("tables", joined(formats::encode_idx_header(formats::IdxType::kU8, {2, 3, 3}), Bytes(18, 7)));
   seed("tables", as_bytes(R"([{"role":"user","content":"a"},{"role":"assistant","content":"b","weight":1}])"));
 }
