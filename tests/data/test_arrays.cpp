@@ -44,6 +44,7 @@ std::string arrays_shown(const std::string& bytes) {
 // A file of F64 tensors whose elements count up.
 std::string tensors_of(const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors) {
   std::vector<formats::SafetensorsEntry> entries;
+  entries.reserve(tensors.size());
   for (const auto& [name, shape] : tensors) entries.push_back({name, "F64", shape, 0, 0});
   std::string file(as_text(formats::encode_safetensors_header(entries)));
   for (const formats::SafetensorsEntry& entry : entries)
