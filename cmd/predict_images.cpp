@@ -95,9 +95,10 @@ Source read_source(const std::string& word, const PredictOptions& options, const
   const data::Division* const divided = division ? &*division : nullptr;
   if (const auto files = data::photos_in(store, version.digest, options.split, divided)) {
     Source out;
-    for (const store::Entry& file : *files) out.photos.push_back(fmt::format("{}:{}", version.name(), file.path));
-    store.want(*files);
-    out.read = [&store, files = *files](std::size_t i) { return store.read_blob(files[i].content); };
+    for (const data::PhotoFile& file : *files) out.photos.push_back(fmt::format("{}:{}", version.name(), file.path));
+    data::want_photos(store, *files);
+    const auto reader = std::make_shared<data::PhotoReader>(store);
+    out.read = [reader, files = *files](std::size_t i) { return reader->read(files[i]); };
     return out;
   }
   const data::StoredSplit split = data::stored_split(store, version.digest, options.split, divided);

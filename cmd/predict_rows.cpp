@@ -92,9 +92,9 @@ void add_numbers(const std::string& name, const data::RowSchema& schema, const d
 
 int predict_rows(const PredictOptions& options, const PredictInputs& inputs, Context& context) {
   if (options.inputs.empty()) {
-    throw Error(
-        ErrorKind::kUsage, fmt::format("{} reads rows: name some", inputs.version.name()),
-        "files (CSV, TSV, JSON lines, npy, npz, Parquet, SQLite), a dataset with --split, or - for standard input");
+    throw Error(ErrorKind::kUsage, fmt::format("{} reads rows: name some", inputs.version.name()),
+                "files (CSV, TSV, JSON lines, npy, npz, safetensors, Parquet, SQLite), a dataset with --split, or - "
+                "for standard input");
   }
   Predictions predictions("row", options, inputs, context);
   const data::RowSchema& schema = *inputs.model.about().preprocessing.rows;

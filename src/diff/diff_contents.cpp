@@ -63,7 +63,9 @@ bool is_short_text(const FileDiff& file) {
 void fill_in(const OpenSource& before, const OpenSource& after, const ContentOptions& options, Pool& pool,
              Progress& progress, FileDiff& file) {
   const std::string &old_path = file.before->path, &new_path = file.after->path;
-  if (table_kind(old_path) && table_kind(new_path)) {
+  // Of a model's weights and of a table in safetensors alike, tensors are compared one by one.
+  const bool safetensors = old_path.ends_with(".safetensors") || new_path.ends_with(".safetensors");
+  if (!safetensors && table_kind(old_path) && table_kind(new_path)) {
     const FoundTable old_table = find_table(before, old_path), new_table = find_table(after, new_path);
     file.rows = diff_rows({old_table.open, old_table.kind}, {new_table.open, new_table.kind}, options.rows, pool);
   } else if (holds_tensors(old_path) && holds_tensors(new_path)) {

@@ -131,6 +131,38 @@ printf 'rooms,city,garden\nmany,Bonn,true\n' >words.csv
 error 6 "words.csv: line 2: column 'rooms': 'many' is not a number" mlx predict price words.csv
 error 3 "there is no such file" mlx predict price missing.csv
 
+# Tensors side by side are the table that CSV lines are: the same weights.
+python3 - <<'PY'
+import json, os, random, struct
+random.seed(5)
+os.makedirs("data/lines"), os.makedirs("data/tensors")
+rows = [(random.randrange(8), random.random()) for _ in range(200)]
+with open("data/lines/train.csv", "w") as f:
+    f.write("n,x,sum\n" + "".join(f"{n},{x!r},{n + x!r}\n" for n, x in rows))
+columns = {"n": ("I32", "i", [n for n, _ in rows]), "x": ("F64", "d", [x for _, x in rows]), "sum": ("F64", "d", [n + x for n, x in rows])}
+header, data = {}, b""
+for name, (dtype, code, values) in columns.items():
+    part = struct.pack(f"<{len(values)}{code}", *values)
+    header[name] = {"dtype": dtype, "shape": [len(values)], "data_offsets": [len(data), len(data) + len(part)]}
+    data += part
+text = json.dumps(header).encode()
+open("data/tensors/train.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data)
+PY
+mlx add data/lines data/tensors >/dev/null 2>&1
+mlx commit -m "the same table twice" >/dev/null
+config total 'target = "sum"' ""
+for form in lines tensors; do
+  expect 0 mlx train -q -c total.toml --set "data.dataset=data/$form"
+  mlx cat total:weights.safetensors >"$form.weights"
+done
+cmp lines.weights tensors.weights || fail "a table of tensors trains to other bits"
+expect 0 mlx check data/tensors --json
+expect 0 mlx predict total data/tensors/train.safetensors --json
+same "$(json "len(d['predictions']), d['predictions'][0]['row']")" "(200, 'data/tensors/train.safetensors[0]')"
+gzip -k data/tensors/train.safetensors
+error 2 "tensors are read side by side" mlx predict total data/tensors/train.safetensors.gz
+rm data/tensors/train.safetensors.gz
+
 # What is wrong is said, with its place.
 refuses() { # CODE TEXT DATA-KEYS [TRAIN-KEYS]
   config bad "$3" "${4:-}"

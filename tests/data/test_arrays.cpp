@@ -1,10 +1,12 @@
 // Arrays that NumPy wrote (tests/data/arrays/make_arrays.py): npz, stored and deflated; Fortran's order; damage.
+// Tensors that safetensors wrote.
 #include <doctest/doctest.h>
 
 #include <random>
 
 #include "base/fd.h"
 #include "data/readers/table_format.h"
+#include "formats/safetensors.h"
 
 using namespace mlx;
 using namespace mlx::data;
@@ -37,6 +39,20 @@ std::string arrays_shown(const std::string& bytes) {
   } catch (const Error& error) {
     return "error: " + error.message;
   }
+}
+
+// A file of F64 tensors whose elements count up.
+std::string tensors_of(const std::vector<std::pair<std::string, std::vector<std::int64_t>>>& tensors) {
+  std::vector<formats::SafetensorsEntry> entries;
+  entries.reserve(tensors.size());
+  for (const auto& [name, shape] : tensors) entries.push_back({name, "F64", shape, 0, 0});
+  std::string file(as_text(formats::encode_safetensors_header(entries)));
+  for (const formats::SafetensorsEntry& entry : entries)
+    for (std::uint64_t i = 0; i < (entry.end - entry.begin) / 8; ++i) {
+      const auto number = static_cast<double>(i);
+      file.append(reinterpret_cast<const char*>(&number), sizeof number);
+    }
+  return file;
 }
 
 }  // namespace
@@ -91,5 +107,51 @@ TEST_CASE("arrays: what is no table is said, and damage is an error, never memor
         damaged[4 + random() % (bytes.size() - 4)] = static_cast<char>(random());
       (void)arrays_shown(damaged);
     }
+  }
+}
+
+TEST_CASE("arrays: safetensors files of every type of numbers") {
+  CHECK(arrays_shown(array_file("tensors.safetensors")) ==
+        "far|y|wide|x.1|x.2|brain|half|yes|\n9223372036854775808|7|-2|0.5|-2|0.5|0.5|true|\n1|-8||1||1|1|false|\n"
+        "2|9|4|3|4|3|3|true|\nleft out: 'tiny' (elements of type F8_E4M3, expected numbers), 'images' (an array of 3 "
+        "dimensions, a table has one or two)");
+  CHECK(arrays_shown(tensors_of({{"b", {2}}, {"a", {2, 3}}})) == "b|a.1|a.2|a.3|\n0|0|1|2|\n1|3|4|5|\n");
+  CHECK(arrays_shown(tensors_of({{"none", {0}}})) == "none|\n");
+}
+
+TEST_CASE("arrays: tensors longer than a block are read side by side, from any row") {
+  const std::string file = tensors_of({{"a", {70'000}}, {"b", {70'000, 2}}, {"c", {70'000}}});
+  const std::unique_ptr<TableReader> reader = open_arrays(file);
+  Row row;
+  double count = 0;
+  std::int64_t wrong = 0;
+  for (; reader->next(row); ++count)
+    wrong += row.cells[0].number != count || row.cells[1].number != 2 * count || row.cells[2].number != 2 * count + 1 ||
+             row.cells[3].number != count;
+  CHECK(count == 70'000);
+  CHECK(wrong == 0);
+  for (const std::uint64_t at : {69'999, 0, 40'000}) {
+    reader->seek(at);
+    REQUIRE(reader->next(row));
+    CHECK(row.offset == at);
+    CHECK(row.cells[2].number == static_cast<double>(2 * at + 1));
+  }
+}
+
+TEST_CASE("arrays: tensors that are no table are said, and damage is an error") {
+  CHECK(arrays_shown(tensors_of({{"x", {3}}, {"y", {2}}})) == "error: safetensors: array 'y' has 2 rows, 'x' has 3");
+  CHECK(arrays_shown(tensors_of({{"x", {3, 1, 1}}})) ==
+        "error: safetensors: no tensor of one or two dimensions of numbers is in it");
+  CHECK(arrays_shown(tensors_of({{"x", {1, 16'000}}, {"y", {1, 385}}})) ==
+        "error: safetensors: 16385 columns, more than a table may have");
+  const std::string file = tensors_of({{"x", {3}}, {"y", {3}}});
+  CHECK(arrays_shown(file.substr(0, file.size() - 1)).find("is not inside the file's 47 data bytes") !=
+        std::string::npos);
+  CHECK(arrays_shown(file + "!") == "error: safetensors: 1 bytes after the last tensor belong to none");
+  std::mt19937 random(3);
+  for (int i = 0; i < 500; ++i) {
+    std::string damaged = file;
+    for (int change = 0; change < 1 + i % 3; ++change) damaged[random() % file.size()] = static_cast<char>(random());
+    (void)arrays_shown(damaged);
   }
 }

@@ -173,6 +173,24 @@ void headers() {
   seed("formats", with_size(4096, gguf.bytes()));
 }
 
+// A member under a long name and one with a pax header; the target sets the checksums.
+void shards() {
+  const auto member = [](std::string_view name, char type, std::string_view data) {
+    Bytes out(512 + (data.size() + 511) / 512 * 512);
+    std::ranges::copy(name, out.begin());
+    const std::string size = fmt::format("{:011o}", data.size());
+    std::ranges::copy(size, out.begin() + 124);
+    out[156] = static_cast<std::uint8_t>(type);
+    std::ranges::copy(std::string_view("ustar"), out.begin() + 257);
+    std::ranges::copy(data, out.begin() + 512);
+    return out;
+  };
+  Bytes tar = joined(member("././@LongLink", 'L', "a/long/name.jpg"), member("a", '0', "picture"));
+  tar = joined(tar, joined(member("x", 'x', "19 path=b/name.cls\n10 size=3\n"), member("b", '0', "cat")));
+  tar = joined(tar, Bytes(1024 + 1));  // an odd size
+  seed("formats", joined(Bytes(5), tar));
+}
+
 // Every dialect of text, also in UTF-16 and compressed with zstd; run.sh adds gzip and the binary formats. A text's
 // kind follows from its size (tables.cpp), so each is there in three sizes.
 void tables() {
@@ -188,6 +206,9 @@ void tables() {
     packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 1));
     seed("tables", packed);
   }
+  std::vector<formats::SafetensorsEntry> columns{{"x", "F32", {2, 2}, 0, 0}, {"y", "BF16", {2}, 0, 0}};
+  const Bytes header = formats::encode_safetensors_header(columns);
+  seed("tables", joined(header, Bytes(20, 0x3f)));
   seed("tables", joined(formats::encode_idx_header(formats::IdxType::kU8, {2, 3, 3}), Bytes(18, 7)));
   seed("tables", as_bytes(R"([{"role":"user","content":"a"},{"role":"assistant","content":"b","weight":1}])"));
 }
@@ -248,6 +269,7 @@ int main(int argc, char** argv) {
     manifests();
     words();
     headers();
+    shards();
     tables();
     foreign();
     messages();

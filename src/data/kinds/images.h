@@ -46,6 +46,7 @@ struct Images {
   std::vector<std::int32_t> labels;
   std::vector<std::string> class_names;         // "0", "1", … unless dataset.toml names them; of photos their labels
   std::shared_ptr<const PixelSource> source{};  // of photos
+  std::vector<std::uint64_t> contents{};        // hashes of loaded photos' files
   std::optional<Fit> fit{};                     // how photos got the size
   PhotoFacts photos{};
 

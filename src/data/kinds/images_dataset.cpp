@@ -12,6 +12,7 @@
 #include "data/kinds/image_keys.h"
 #include "data/kinds/loader.h"
 #include "data/kinds/photo_files.h"
+#include "data/kinds/photo_shards.h"
 #include "data/kinds/photos.h"
 #include "data/splits.h"
 #include "kernels/image_change.h"
@@ -118,9 +119,12 @@ class ImagesDataset final : public Dataset {
                             options.raw,       items_};
     return std::make_unique<ImageBatches>(images_, std::move(loading), pool);
   }
-  // Of IDX files. Photos are compared by their files (Kind::contents).
+  // Photos are compared by their files, so that a member of a shard equals a file in a folder.
   void each_content(const std::function<void(std::uint64_t)>& visit) const override {
-    if (!images_->pixels) return;
+    if (!images_->pixels) {
+      for (std::int64_t i = 0; i < items_.size(); ++i) visit(images_->contents.at(static_cast<std::size_t>(items_[i])));
+      return;
+    }
     const auto size = static_cast<std::size_t>(images_->image_bytes());
     images_->pixels->scan(items_, [&](const std::uint8_t* image) {
       visit(hash_of({reinterpret_cast<const char*>(image), size}));
@@ -196,17 +200,16 @@ void find_image_splits(const Files& files, Layout& layout) {
 }
 
 std::vector<store::Entry> declared_images(TomlReader& split, const Files& files) {
+  if (!split.is_text("images")) return declared_shards(split, split.strings("images"), files);
   const std::string path = split.string("images");
+  if (files.contains(path) && is_shard(path)) return declared_shards(split, {path}, files);
   if (!files.contains(path)) return declared_photos(split, path, files);
   store::Entry images = declared_file(split, "images", path, files);
   return {std::move(images), declared_file(split, "labels", split.string("labels"), files)};
 }
 
 std::vector<std::uint64_t> contents_of_photos(const StoredSplit& split) {
-  std::vector<std::uint64_t> out;
-  if (!holds_photos(split)) return out;
-  for (const store::Entry& photo : photos_of(split)) out.push_back(content_of(photo));
-  return out;
+  return holds_photos(split) ? contents_listed(split) : std::vector<std::uint64_t>();
 }
 
 Description describe_stored_images(const StoredSplit& split, const Reading& reading) {
@@ -236,7 +239,7 @@ const Kind images_kind = {
     .read_keys = read_image_keys,
     .write_keys = write_image_keys,
     .key_set = image_key_set,
-    .file_names = "train/CLASS/1.jpg, train-images-idx3-ubyte(.gz) with train-labels-idx1-ubyte(.gz)",
+    .file_names = "train/CLASS/1.jpg, train-0000.tar, train-images-idx3-ubyte(.gz) with train-labels-idx1-ubyte(.gz)",
     .find_splits = find_image_splits,
     .declared = declared_images,
     .contents = contents_of_photos,

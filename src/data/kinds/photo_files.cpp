@@ -1,4 +1,4 @@
-// Photos by class folder, or by a table with a column of files and one of labels.
+// Photos by class folder, by a table with a column of files and one of labels, or in shards.
 
 #include "data/kinds/photo_files.h"
 
@@ -12,6 +12,7 @@
 #include "data/division.h"
 #include "data/images/decode.h"
 #include "data/kinds/images_dataset.h"
+#include "data/kinds/photo_shards.h"
 #include "data/readers/table_format.h"
 
 namespace mlx::data {
@@ -21,30 +22,10 @@ constexpr std::string_view kLabelTables[] = {".csv", ".tsv"};
 constexpr std::string_view kFileColumns[] = {"file", "filename", "file_name", "image"};
 constexpr std::string_view kLabelColumns[] = {"label", "class"};
 constexpr std::size_t kMostPhotoClasses = 1 << 20;
-
-// "a/b/1.jpg" from `begin` on: "b" for 2; "" if no folder begins there.
-std::string_view folder_at(std::string_view path, std::size_t begin) {
-  const std::size_t slash = path.find('/', begin);
-  return slash == std::string_view::npos ? "" : path.substr(begin, slash - begin);
-}
-
-bool is_hidden(std::string_view path) {
-  return path.starts_with('.') || path.find("/.") != std::string_view::npos || path.starts_with("__MACOSX/");
-}
+constexpr const char* kLabelsInShards = "the samples of shards have their labels beside them";
 
 bool is_photo(const std::string& path) {
   return has_picture_name(path) && !is_hidden(path);
-}
-
-// "train", "valid" or "test" for a folder of exactly one of these names, else "".
-std::string split_of_folder(std::string_view name) {
-  return name.find_first_of("-_") == std::string_view::npos && name != "t10k" ? split_named(name) : "";
-}
-
-std::string as_root(std::string folder) {
-  while (folder.starts_with("./")) folder.erase(0, 2);
-  while (folder.ends_with('/')) folder.pop_back();
-  return folder.empty() || folder == "." ? "" : folder + "/";
 }
 
 std::vector<store::Entry> photos_below(const std::string& root, const Files& files) {
@@ -70,15 +51,16 @@ std::map<std::string, std::string> split_folders(const Files& files) {
   return found;
 }
 
-// True if most files of the dataset are photos, so that a table beside them is one of labels and folders are classes.
-bool mostly_photos(const Files& files) {
-  std::size_t photos = 0, all = 0;
+// True if most files of the dataset have such names. If they are photos, a table beside them is one of labels and
+// folders are classes.
+bool mostly(bool (*is_one)(std::string_view path), const Files& files) {
+  std::size_t ones = 0, all = 0;
   for (const auto& [path, entry] : files) {
     if (is_hidden(path)) continue;
     ++all;
-    if (has_picture_name(path)) ++photos;
+    if (is_one(path)) ++ones;
   }
-  return 2 * photos > all;
+  return 2 * ones > all;
 }
 
 void add_tables(const Files& files, Layout& layout) {
@@ -97,17 +79,10 @@ void add_tables(const Files& files, Layout& layout) {
 // Without split folders all photos are for training. Folders around all classes do not count.
 void add_class_folders(const Files& files, Layout& layout) {
   std::vector<store::Entry> photos = photos_below("", files);
-  std::string root;
-  for (;;) {
-    const std::string first = std::string(folder_at(photos.at(0).path, root.size()));
-    if (first.empty()) break;
-    const std::string deeper = root + first + "/";
-    const bool around_all = std::ranges::all_of(photos, [&](const store::Entry& photo) {
-      return photo.path.starts_with(deeper) && !folder_at(photo.path, deeper.size()).empty();
-    });
-    if (!around_all) break;
-    root = deeper;
-  }
+  std::vector<std::string_view> paths;
+  paths.reserve(photos.size());
+  for (const store::Entry& photo : photos) paths.push_back(photo.path);
+  const std::string root = folders_around(paths);
   const bool has_classes = std::ranges::any_of(
       photos, [&](const store::Entry& photo) { return !folder_at(photo.path, root.size()).empty(); });
   if (has_classes) layout.splits["train"] = {&images_kind, std::move(photos), root};
@@ -171,13 +146,6 @@ class PhotoFinder {
   std::unordered_multimap<std::string, const store::Entry*> by_name_;
 };
 
-// Photos with the text of their labels.
-struct Labelled {
-  std::vector<store::Entry> files;
-  std::vector<std::string> labels;
-  std::vector<std::string> values;  // of the column that divides the splits, if it is one of the table
-};
-
 std::string_view cell_of(const Row& row, std::uint32_t column) {
   for (const Cell& cell : row.cells)
     if (cell.column == column) return trimmed(cell.text);
@@ -195,13 +163,13 @@ std::optional<std::uint32_t> dividing_column(const StoredSplit& split, const std
               close.empty() ? "" : fmt::format("did you mean '{}'?", close));
 }
 
-Labelled read_table_of(const StoredSplit& split, bool with_labels) {
+LabelledPhotos read_table_of(const StoredSplit& split, bool with_labels) {
   const store::Entry& table = split.files.at(0);
   const FoundTable found = find_table(stored_source(*split.store, table.content), table.path);
   const std::unique_ptr<TableReader> reader = read_table(found.open(), found.kind);
   const std::string root = as_root(split.root);
   const PhotoFinder finder(split, root);
-  Labelled out;
+  LabelledPhotos out;
   std::set<std::string> seen;
   std::uint32_t file = 0, label = 0;
   std::optional<std::uint32_t> dividing;
@@ -227,7 +195,7 @@ Labelled read_table_of(const StoredSplit& split, bool with_labels) {
       fail_at(row, fmt::format("'{}' occurs twice", name),
               "a photo has one label; several labels and bounding boxes are not read");
     }
-    out.files.push_back(*photo);
+    out.files.push_back(PhotoFile::of(*photo));
     out.labels.push_back(text);
     if (dividing) out.values.emplace_back(cell_of(row, *dividing));
   }
@@ -235,40 +203,50 @@ Labelled read_table_of(const StoredSplit& split, bool with_labels) {
   return out;
 }
 
+bool has_shards(const StoredSplit& split) {
+  return is_shard(split.files.at(0).path);
+}
 bool has_table(const StoredSplit& split) {
-  return !has_picture_name(split.files.at(0).path);
+  return !has_picture_name(split.files.at(0).path) && !has_shards(split);
 }
 
-Labelled labels_of_folders(const StoredSplit& split) {
+LabelledPhotos labels_of_folders(const StoredSplit& split) {
   const std::string root = as_root(split.root);
-  Labelled out;
+  LabelledPhotos out;
   for (const store::Entry& photo : split.files) {
     const std::string_view name = folder_at(photo.path, root.size());
     if (name.empty()) {
       throw Error(ErrorKind::kUsage, fmt::format("{}: this photo is in no class folder", photo.path),
                   fmt::format("move it to {}CLASS/, or remove it from the dataset", root));
     }
-    out.files.push_back(photo);
+    out.files.push_back(PhotoFile::of(photo));
     out.labels.emplace_back(name);
   }
   return out;
 }
 
+LabelledPhotos labelled(const StoredSplit& split, bool with_labels) {
+  if (has_shards(split)) return samples_of(split, with_labels);
+  return has_table(split) ? read_table_of(split, with_labels) : labels_of_folders(split);
+}
+
 // Leaves the photos of the split's part.
-void take_part(const StoredSplit& split, Labelled& photos) {
+void take_part(const StoredSplit& split, LabelledPhotos& photos) {
   if (!split.part) return;
   const SplitRule& rule = split.part->rule;
   const bool by_label = rule.by == DivideBy::kStratified && rule.column.empty();
   if (!by_label && rule.by != DivideBy::kFraction && photos.values.empty()) {
-    throw Error(ErrorKind::kUsage, fmt::format("photos in class folders have no column '{}'", rule.column),
+    throw Error(ErrorKind::kUsage, fmt::format("photos in class folders and shards have no column '{}'", rule.column),
                 "divide by fraction or stratified without a column, or give the photos a table of labels");
   }
   Divider divider(rule);
+  const PhotoReader reader(*split.store);
   for (std::size_t i = 0; i < photos.files.size(); ++i) {
+    split.store->interruption().check();
     const std::string& value = by_label                ? photos.labels[i]
                                : photos.values.empty() ? photos.labels[i]
                                                        : photos.values[i];
-    if (const char* const wrong = divider.add(content_of(photos.files[i]), value))
+    if (const char* const wrong = divider.add(reader.content_of(photos.files[i]), value))
       fail(ErrorKind::kCorrupt, "{}: column '{}': '{}' {}", photos.files[i].path, rule.column, value, wrong);
   }
   const IndexSet chosen = items_of(divider.finish(), split.part->part);
@@ -318,19 +296,26 @@ std::string listed(const std::vector<std::string>& classes) {
 
 bool holds_photos(const StoredSplit& split) {
   const std::string& first = split.files.at(0).path;
-  return has_picture_name(first) || !stem_with(first, kLabelTables).empty();
+  return has_picture_name(first) || is_shard(first) || !stem_with(first, kLabelTables).empty();
 }
 
 void find_photo_splits(const Files& files, Layout& layout) {
   for (const auto& [root, split] : split_folders(files))
     add_split(layout, split, {&images_kind, photos_below(root, files), root}, "images = \"FOLDER\"");
-  if (!layout.splits.empty() || !mostly_photos(files)) return;
+  if (!layout.splits.empty()) return;
+  if (mostly(is_shard, files)) return find_shard_splits(files, layout);
+  if (!mostly(has_picture_name, files)) return;
   add_tables(files, layout);
   if (layout.splits.empty()) add_class_folders(files, layout);
 }
 
 std::vector<store::Entry> declared_photos(TomlReader& split, const std::string& folder, const Files& files) {
   const std::vector<store::Entry> photos = photos_below(as_root(folder), files);
+  if (photos.empty()) {
+    std::vector<store::Entry> shards = shards_below(as_root(folder), files);
+    if (!shards.empty() && split.has("labels")) split.fail_at("labels", kLabelsInShards);
+    if (!shards.empty()) return shards;
+  }
   if (photos.empty()) (void)declared_file(split, "images", folder, files);  // says what is missing
   std::vector<store::Entry> found;
   if (split.has("labels")) {
@@ -342,8 +327,20 @@ std::vector<store::Entry> declared_photos(TomlReader& split, const std::string& 
   return found;
 }
 
+std::vector<store::Entry> declared_shards(TomlReader& split, const std::vector<std::string>& paths,
+                                          const Files& files) {
+  if (split.has("labels")) split.fail_at("labels", kLabelsInShards);
+  if (paths.empty()) split.fail_at("images", "expected at least one shard");
+  std::vector<store::Entry> found;
+  for (const std::string& path : paths) {
+    found.push_back(declared_file(split, "images", path, files));
+    if (!is_shard(path)) split.fail_at("images", "a list names shards of samples, which end in .tar");
+  }
+  return found;
+}
+
 PhotoList list_photos(const StoredSplit& split, const std::vector<std::string>& classes) {
-  Labelled found = has_table(split) ? read_table_of(split, true) : labels_of_folders(split);
+  LabelledPhotos found = labelled(split, true);
   PhotoList out;
   out.classes = !classes.empty() ? classes : split.class_names;
   if (out.classes.empty()) out.classes = sorted_classes(found.labels);  // of all parts
@@ -366,12 +363,24 @@ PhotoList list_photos(const StoredSplit& split, const std::vector<std::string>& 
   return out;
 }
 
-std::vector<store::Entry> photos_of(const StoredSplit& split) {
+std::vector<PhotoFile> photos_of(const StoredSplit& split) {
   const bool by_label = split.part && split.part->rule.by == DivideBy::kStratified;
-  if (!has_table(split) && !split.part) return split.files;
-  Labelled found = has_table(split) ? read_table_of(split, by_label) : labels_of_folders(split);
-  take_part(split, found);
+  LabelledPhotos found;
+  if (split.part || has_table(split) || has_shards(split)) {
+    found = labelled(split, by_label);
+    take_part(split, found);
+  } else {
+    for (const store::Entry& photo : split.files) found.files.push_back(PhotoFile::of(photo));
+  }
   return std::move(found.files);
+}
+
+std::vector<std::uint64_t> contents_listed(const StoredSplit& split) {
+  std::vector<std::uint64_t> out;
+  if (has_shards(split)) return out;
+  const PhotoReader reader(*split.store);
+  for (const PhotoFile& photo : photos_of(split)) out.push_back(reader.content_of(photo));
+  return out;
 }
 
 }  // namespace mlx::data

@@ -15,21 +15,19 @@
 namespace mlx::data {
 namespace {
 
-constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 29;
 constexpr std::uint64_t kHeadBytes = 64 << 10;  // most headers end before
 constexpr std::int64_t kScanBlock = 256;        // photos between two looks at the progress
 constexpr std::int64_t kMostPhotoSide = 1 << 14;
 
-Bytes read_photo(const store::Store& store, const store::Entry& file) {
-  if (file.size > kLargestFile)
-    fail(ErrorKind::kUsage, "{}: {} are too much for a photo", file.path, format_bytes(file.size));
-  return store.read_blob(file.content);
-}
-
 class Photos final : public PixelSource {
  public:
-  Photos(const store::Store& store, std::vector<store::Entry> files, const PhotoForm& form, MemoryBudget budget)
-      : store_(store), files_(std::move(files)), form_(form), kept_(files_.size()), budget_(std::move(budget)) {
+  Photos(const store::Store& store, std::vector<PhotoFile> files, const PhotoForm& form, MemoryBudget budget)
+      : reader_(store),
+        files_(std::move(files)),
+        form_(form),
+        kept_(files_.size()),
+        budget_(std::move(budget)),
+        contents_(files_.size()) {
     sums_.resize(files_.size() * static_cast<std::size_t>(form.channels));
   }
   ~Photos() override { budget_.give(taken_); }
@@ -40,13 +38,13 @@ class Photos final : public PixelSource {
     const auto at = static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
     if (!kept_[at].empty()) return kept_[at].data();
     scratch.resize(static_cast<std::size_t>(form_.bytes()));
-    decode(at, scratch);
+    prepare_photo(reader_.read(files_[at]), files_[at].path, form_, scratch.data());
     return scratch.data();
   }
 
   void crop(std::int64_t index, const RandomCrop& crop, Bytes& to) const override {
     const auto at = static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
-    prepare_crop(read_photo(store_, files_[at]), files_[at].path, form_, crop, to.data());
+    prepare_crop(reader_.read(files_[at]), files_[at].path, form_, crop, to.data());
   }
 
   std::span<const ChannelSums> sums(std::int64_t index) const override {
@@ -61,7 +59,9 @@ class Photos final : public PixelSource {
   // Decodes photo `at`, sums it up and keeps it if it fits. Different photos may be taken in at the same time.
   void take_in(std::size_t at, Bytes& scratch) {
     scratch.resize(static_cast<std::size_t>(form_.bytes()));
-    decode(at, scratch);
+    const Bytes file = reader_.read(files_[at]);
+    contents_[at] = reader_.content_of(files_[at], &file);
+    prepare_photo(file, files_[at].path, form_, scratch.data());
     const std::span<const ChannelSums> sums = sums_of(at);
     add_sums(scratch.data(), static_cast<std::size_t>(form_.height * form_.width),
              {sums_.data() + (sums.data() - sums_.data()), sums.size()});
@@ -72,31 +72,30 @@ class Photos final : public PixelSource {
 
   // From now on index i means the photo places[i].
   void keep_only(std::vector<std::int64_t> places) { places_ = std::move(places); }
-  const std::vector<store::Entry>& files() const { return files_; }
+  const std::vector<PhotoFile>& files() const { return files_; }
+  const std::vector<std::uint64_t>& contents() const { return contents_; }  // of all files that were taken in
 
  private:
-  void decode(std::size_t at, Bytes& to) const {
-    prepare_photo(read_photo(store_, files_[at]), files_[at].path, form_, to.data());
-  }
   std::span<const ChannelSums> sums_of(std::size_t at) const {
     const auto channels = static_cast<std::size_t>(form_.channels);
     return {sums_.data() + at * channels, channels};
   }
 
-  const store::Store& store_;
-  std::vector<store::Entry> files_;
+  PhotoReader reader_;
+  std::vector<PhotoFile> files_;
   PhotoForm form_;
   std::vector<std::int64_t> places_;  // empty: all photos
   std::vector<Bytes> kept_;           // empty: not kept
   MemoryBudget budget_;
   std::atomic<std::int64_t> taken_ = 0;  // of the budget
   std::vector<ChannelSums> sums_;        // [photo][channel]
+  std::vector<std::uint64_t> contents_;
 };
 
 // Calls body(i) for each photo on the store's threads. Returns what was wrong with it, "" if nothing. Damage of the
 // store and interruption end the loop as errors, because they are not the photo's.
 template <typename Body>
-std::vector<std::string> for_each_photo(const store::Store& store, const std::vector<store::Entry>& files,
+std::vector<std::string> for_each_photo(const store::Store& store, const std::vector<PhotoFile>& files,
                                         Progress& progress, const Body& body) {
   std::vector<std::string> wrong(files.size());
   const auto count = static_cast<std::int64_t>(files.size());
@@ -140,25 +139,24 @@ std::vector<std::string> judge(const std::vector<std::string>& wrong, const Phot
               "mend or remove the photos, or raise [data] skip_bad");
 }
 
-PictureHeader header_of(const store::Store& store, const store::Entry& file) {
+PictureHeader header_of(const PhotoReader& reader, const PhotoFile& file) {
   if (file.size > kHeadBytes) {
-    Bytes head(kHeadBytes);
-    head.resize(store.open_blob(file.content).read_at(0, head.data(), head.size()));
     try {
-      return read_picture_header(head, file.path);
+      return read_picture_header(reader.read_begin(file, kHeadBytes), file.path);
     } catch (const Error& error) {
       if (error.kind == ErrorKind::kMissing) throw;  // otherwise the header may be longer
     }
   }
-  return read_picture_header(read_photo(store, file), file.path);
+  return read_picture_header(reader.read(file), file.path);
 }
 
 // The size of all photos, by their headers.
-void find_size(const StoredSplit& split, const std::vector<store::Entry>& files, const PhotoOptions& options,
+void find_size(const StoredSplit& split, const std::vector<PhotoFile>& files, const PhotoOptions& options,
                Progress& progress, PhotoForm& form) {
   std::vector<PictureHeader> headers(files.size());
-  const std::vector<std::string> wrong = for_each_photo(
-      *split.store, files, progress, [&](std::size_t i) { headers[i] = header_of(*split.store, files[i]); });
+  const PhotoReader reader(*split.store);
+  const std::vector<std::string> wrong =
+      for_each_photo(*split.store, files, progress, [&](std::size_t i) { headers[i] = header_of(reader, files[i]); });
   (void)judge(wrong, options);
   std::size_t first = 0;
   while (!wrong[first].empty()) ++first;
@@ -183,7 +181,7 @@ void find_size(const StoredSplit& split, const std::vector<store::Entry>& files,
 
 // From the model that reads them, else from [data], else from the model that the training starts from, else from the
 // photos.
-PhotoForm form_of(const StoredSplit& split, const std::vector<store::Entry>& files, const Reading& reading,
+PhotoForm form_of(const StoredSplit& split, const std::vector<PhotoFile>& files, const Reading& reading,
                   Progress& progress) {
   const Preprocessing* const fitted = reading.fitted ? reading.fitted.get() : nullptr;
   if (fitted && fitted->height > 0) {
@@ -223,13 +221,15 @@ Images described(const PhotoList& list, const PhotoForm& form) {
 void leave_out(const std::vector<std::string>& wrong, Photos& photos, Images& images) {
   std::vector<std::int64_t> places;
   std::vector<std::int32_t> labels;
+  std::vector<std::uint64_t> contents;
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     if (!wrong[i].empty()) continue;
     places.push_back(static_cast<std::int64_t>(i));
     labels.push_back(images.labels[i]);
+    contents.push_back(images.contents[i]);
   }
   photos.keep_only(std::move(places));
-  images.labels = std::move(labels);
+  images.labels = std::move(labels), images.contents = std::move(contents);
   images.count = static_cast<std::int64_t>(images.labels.size());
 }
 
@@ -243,7 +243,7 @@ Images describe_photos(const StoredSplit& split, const Reading& reading) {
 
 Images load_photos(const StoredSplit& split, const Reading& reading, Progress& progress) {
   PhotoList list = list_photos(split, reading.classes);
-  split.store->want(list.files);
+  want_photos(*split.store, list.files);
   const PhotoForm form = form_of(split, list.files, reading, progress);
   Images out = described(list, form);
   const MemoryBudget budget = reading.budget.limited() ? reading.budget : MemoryBudget(machine_memory() / 4, "");
@@ -255,6 +255,7 @@ Images load_photos(const StoredSplit& split, const Reading& reading, Progress& p
   });
   progress.end();
   out.photos.skipped = judge(wrong, reading.photos);
+  out.contents = photos->contents();
   if (!out.photos.skipped.empty()) {
     leave_out(wrong, *photos, out);
     progress.warn(fmt::format("{} of {} photos cannot be read and are skipped; the first: {}",
@@ -268,8 +269,8 @@ std::string photo_libraries(const StoredSplit& split) {
   return split.kind->form == Form::kImages && holds_photos(split) ? picture_libraries() : "";
 }
 
-std::optional<std::vector<store::Entry>> photos_in(const store::Store& store, const Digest& manifest,
-                                                   const std::string& split, const Division* division) {
+std::optional<std::vector<PhotoFile>> photos_in(const store::Store& store, const Digest& manifest,
+                                                const std::string& split, const Division* division) {
   const StoredSplit stored = stored_split(store, manifest, split, images_kind, division);
   if (!holds_photos(stored)) return std::nullopt;
   return photos_of(stored);

@@ -4,6 +4,7 @@
 
 #include "data/dataset.h"
 #include "data/kinds/images.h"
+#include "data/kinds/photo_file.h"
 #include "data/splits.h"
 
 namespace mlx::data {
@@ -20,7 +21,7 @@ std::string photo_libraries(const StoredSplit& split);
 
 // For `mlx predict`, which needs no labels: the photos of a split, nullopt if it has none. kUsage if it holds something
 // else than images.
-std::optional<std::vector<store::Entry>> photos_in(const store::Store& store, const Digest& manifest,
-                                                   const std::string& split, const Division* division = nullptr);
+std::optional<std::vector<PhotoFile>> photos_in(const store::Store& store, const Digest& manifest,
+                                                const std::string& split, const Division* division = nullptr);
 
 }  // namespace mlx::data

@@ -44,11 +44,12 @@ Gallery gallery_of_photos(const StoredSplit& split, const SplitStatistics& stati
   Gallery out;
   for (std::size_t i = 0; i < list.files.size(); ++i) out.numbers.push_back(i);
   out.labels = std::move(list.labels), out.classes = std::move(list.classes);
-  out.png = [store = split.store, files = std::move(list.files)](std::uint64_t number) -> Bytes {
-    const store::Entry& file = files.at(static_cast<std::size_t>(number));
+  const auto reader = std::make_shared<PhotoReader>(*split.store);
+  out.png = [reader, files = std::move(list.files)](std::uint64_t number) -> Bytes {
+    const PhotoFile& file = files.at(static_cast<std::size_t>(number));
     const PhotoForm form{kPictureSide, kPictureSide, 3, Fit::kCrop};
     Bytes pixels(static_cast<std::size_t>(form.bytes()));
-    prepare_photo(store->read_blob(file.content), file.path, form, pixels.data());
+    prepare_photo(reader->read(file), file.path, form, pixels.data());
     return write_png(pixels.data(), form.height, form.width, form.channels);
   };
   return out;

@@ -233,9 +233,11 @@ void scan_text(const StoredSplit& split, const See& see, ScanFacts& facts, Progr
 
 ScanFacts scan(const StoredSplit& split, const See& see, Progress& progress) {
   ScanFacts facts;
-  const std::vector<store::Entry> files =
-      split.kind->form == Form::kImages && holds_photos(split) ? list_photos(split, {}).files : split.files;
-  for (const store::Entry& file : files) facts.files.push_back(file.path), facts.bytes += file.size;
+  const auto add = [&](const auto& file) { facts.files.push_back(file.path), facts.bytes += file.size; };
+  if (split.kind->form == Form::kImages && holds_photos(split))
+    std::ranges::for_each(list_photos(split, {}).files, add);
+  else
+    std::ranges::for_each(split.files, add);
   split.store->want(split.files);
   progress.begin("reading " + facts.files.at(0), 0, "B");
   switch (split.kind->form) {

@@ -21,7 +21,7 @@ namespace mlx::data {
 constexpr std::size_t kMostColumns = 16384;
 
 // The key of a format in the table of formats (table_format.h).
-enum class TableKind : std::uint8_t { kCsv, kTsv, kJsonLines, kNpy, kNpz, kParquet, kSqlite };
+enum class TableKind : std::uint8_t { kCsv, kTsv, kJsonLines, kNpy, kNpz, kSafetensors, kParquet, kSqlite };
 
 enum class ValueType : std::uint8_t { kNull, kBool, kInt, kFloat, kText, kList, kObject, kMixed };
 const char* name_of(ValueType type);  // "int", "text" …

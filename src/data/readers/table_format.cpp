@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "data/readers/byte_stream.h"
+#include "formats/safetensors.h"
 
 namespace mlx::data {
 namespace {
@@ -15,10 +16,11 @@ constexpr std::string_view kTsvEndings[] = {".tsv"};
 constexpr std::string_view kJsonEndings[] = {".jsonl", ".ndjson"};
 constexpr std::string_view kNpyEndings[] = {".npy"};
 constexpr std::string_view kNpzEndings[] = {".npz"};
+constexpr std::string_view kSafetensorsEndings[] = {".safetensors"};
 constexpr std::string_view kParquetEndings[] = {".parquet"};
 constexpr std::string_view kSqliteEndings[] = {".sqlite", ".sqlite3"};
-constexpr std::array<std::string_view, 9> kEndings = {".csv", ".tsv",     ".jsonl",  ".ndjson", ".npy",
-                                                      ".npz", ".parquet", ".sqlite", ".sqlite3"};
+constexpr std::array<std::string_view, 10> kEndings = {".csv", ".tsv",         ".jsonl",   ".ndjson", ".npy",
+                                                       ".npz", ".safetensors", ".parquet", ".sqlite", ".sqlite3"};
 
 std::unique_ptr<TableReader> open_csv(std::unique_ptr<Source> source, const std::string& /*table*/) {
   return read_csv(std::move(source), '\0');
@@ -40,6 +42,9 @@ bool is_zip(ByteView head) {
 bool is_sqlite(ByteView head) {
   return as_text(head).starts_with(std::string_view("SQLite format 3\0", 16));
 }
+bool is_safetensors(ByteView head) {
+  return head.size() > 8 && formats::safetensors_header_size(head, ~std::uint64_t{0}) > 0;
+}
 bool is_parquet(ByteView head) {
   return as_text(head).starts_with("PAR1");
 }
@@ -50,6 +55,8 @@ constexpr TableFormat kFormats[] = {
     {TableKind::kJsonLines, "JSON lines", kJsonEndings, "line", nullptr, false, open_only<read_json_lines>},
     {TableKind::kNpy, "npy", kNpyEndings, "row", is_npy, false, open_only<read_npy>},
     {TableKind::kNpz, "npz", kNpzEndings, "row", is_zip, false, open_only<read_npz>},
+    {TableKind::kSafetensors, "safetensors", kSafetensorsEndings, "row", is_safetensors, false,
+     open_only<read_safetensors>},
     {TableKind::kParquet, "Parquet", kParquetEndings, "row", is_parquet, false, open_only<read_parquet>},
     {TableKind::kSqlite, "SQLite", kSqliteEndings, "row", is_sqlite, true, read_sqlite},
 };

@@ -51,6 +51,7 @@ std::unique_ptr<TableReader> read_csv(std::unique_ptr<Source> source, char separ
 std::unique_ptr<TableReader> read_json_lines(std::unique_ptr<Source> source);
 std::unique_ptr<TableReader> read_npy(std::unique_ptr<Source> source);
 std::unique_ptr<TableReader> read_npz(std::unique_ptr<Source> source);
+std::unique_ptr<TableReader> read_safetensors(std::unique_ptr<Source> source);
 std::unique_ptr<TableReader> read_parquet(std::unique_ptr<Source> source);
 // `table`: as for store::SqliteTable.
 std::unique_ptr<TableReader> read_sqlite(std::unique_ptr<Source> source, const std::string& table);

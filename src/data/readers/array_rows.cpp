@@ -1,5 +1,5 @@
-// Elements of NumPy's types, and blocks of rows in both orders.
-#include "data/readers/npy_rows.h"
+// Elements of all types, and blocks of rows in both orders.
+#include "data/readers/array_rows.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,8 +10,8 @@
 namespace mlx::data {
 namespace {
 
-constexpr std::uint64_t kLongestHead = 1 << 20;
 constexpr std::size_t kBlockOfRows = 256 * 1024;  // bytes, at least one row
+constexpr std::size_t kAllBlocks = 64 << 20;      // bytes of the blocks of all arrays of a table
 constexpr std::size_t kBlockOfColumns = 8 << 20;  // bytes: each column is a read of its own
 
 double half_to_double(std::uint16_t bits) {
@@ -43,6 +43,9 @@ void set_number(Cell& cell, double number) {
 void read_f16(const std::uint8_t* at, Cell& cell) {
   set_number(cell, half_to_double(load_little_endian<std::uint16_t>(at)));
 }
+void read_bf16(const std::uint8_t* at, Cell& cell) {
+  set_number(cell, std::bit_cast<float>(std::uint32_t{load_little_endian<std::uint16_t>(at)} << 16));
+}
 void read_f32(const std::uint8_t* at, Cell& cell) {
   set_number(cell, std::bit_cast<float>(load_little_endian<std::uint32_t>(at)));
 }
@@ -56,60 +59,67 @@ void read_bool(const std::uint8_t* at, Cell& cell) {
 
 }  // namespace
 
-struct NpyElement {
-  const char* descr;
+struct ArrayElement {
+  std::string_view descr;  // of npy
+  std::string_view dtype;  // of safetensors
   std::size_t size;
   ReadElement read;
 };
 namespace {
-constexpr NpyElement kElements[] = {
-    {"|b1", 1, read_bool},
-    {"|i1", 1, read_integer<std::int8_t>},
-    {"|u1", 1, read_integer<std::uint8_t>},
-    {"<i2", 2, read_integer<std::int16_t>},
-    {"<u2", 2, read_integer<std::uint16_t>},
-    {"<i4", 4, read_integer<std::int32_t>},
-    {"<u4", 4, read_integer<std::uint32_t>},
-    {"<i8", 8, read_integer<std::int64_t>},
-    {"<u8", 8, read_u64},
-    {"<f2", 2, read_f16},
-    {"<f4", 4, read_f32},
-    {"<f8", 8, read_f64},
+constexpr ArrayElement kElements[] = {
+    {"|b1", "BOOL", 1, read_bool},
+    {"|i1", "I8", 1, read_integer<std::int8_t>},
+    {"|u1", "U8", 1, read_integer<std::uint8_t>},
+    {"<i2", "I16", 2, read_integer<std::int16_t>},
+    {"<u2", "U16", 2, read_integer<std::uint16_t>},
+    {"<i4", "I32", 4, read_integer<std::int32_t>},
+    {"<u4", "U32", 4, read_integer<std::uint32_t>},
+    {"<i8", "I64", 8, read_integer<std::int64_t>},
+    {"<u8", "U64", 8, read_u64},
+    {"<f2", "F16", 2, read_f16},
+    {"", "BF16", 2, read_bf16},
+    {"<f4", "F32", 4, read_f32},
+    {"<f8", "F64", 8, read_f64},
 };
 
-const NpyElement* element_of(const formats::NpyHeader& header) {
-  const auto found = std::ranges::find(kElements, header.descr, &NpyElement::descr);
-  return found == std::end(kElements) ? nullptr : &*found;
+const ArrayElement* element_with(std::string_view ArrayElement::*name, std::string_view value) {
+  const auto found = std::ranges::find(kElements, value, name);
+  return value.empty() || found == std::end(kElements) ? nullptr : &*found;
 }
 }  // namespace
 
-formats::NpyHeader read_npy_header(const Source& source) {
-  return formats::parse_npy(read_head(source, kLongestHead + 12));
+const ArrayElement* npy_element(std::string_view descr) {
+  return element_with(&ArrayElement::descr, descr);
+}
+const ArrayElement* safetensors_element(std::string_view dtype) {
+  return element_with(&ArrayElement::dtype, dtype);
 }
 
-std::string why_no_table(const formats::NpyHeader& header) {
-  if (!element_of(header)) return fmt::format("elements of type '{}', expected little-endian numbers", header.descr);
-  if (header.shape.empty() || header.shape.size() > 2)
-    return fmt::format("an array of {} dimensions, a table has one or two", header.shape.size());
-  if (header.shape.size() == 2 && header.shape[1] > static_cast<std::int64_t>(kMostColumns))
-    return fmt::format("{} columns, more than a table may have", header.shape[1]);
+std::string why_no_table(const std::vector<std::int64_t>& shape) {
+  if (shape.empty() || shape.size() > 2)
+    return fmt::format("an array of {} dimensions, a table has one or two", shape.size());
+  if (shape.size() == 2 && shape[1] > static_cast<std::int64_t>(kMostColumns))
+    return fmt::format("{} columns, more than a table may have", shape[1]);
   return {};
 }
 
-NpyRows::NpyRows(std::unique_ptr<Source> source) : source_(std::move(source)) {
-  const formats::NpyHeader header = read_npy_header(*source_);
-  if (const std::string why = why_no_table(header); !why.empty()) fail(ErrorKind::kCorrupt, "npy: {}", why);
-  element_ = element_of(header);
-  begin_ = header.data_begin;
-  rows_ = static_cast<std::uint64_t>(header.shape[0]);
-  two_dimensions_ = header.shape.size() == 2;
-  width_ = two_dimensions_ ? static_cast<std::size_t>(header.shape[1]) : 1;
-  by_columns_ = header.fortran_order && width_ > 1;
+ArrayRows::ArrayRows(std::shared_ptr<const Source> source, const ArrayLayout& layout)
+    : source_(std::move(source)), element_(layout.element), begin_(layout.begin) {
+  CHECK(element_ && why_no_table(layout.shape).empty());
+  rows_ = static_cast<std::uint64_t>(layout.shape[0]);
+  two_dimensions_ = layout.shape.size() == 2;
+  width_ = two_dimensions_ ? static_cast<std::size_t>(layout.shape[1]) : 1;
+  by_columns_ = layout.fortran_order && width_ > 1;
   row_bytes_ = width_ * element_->size;
+  most_ = by_columns_ ? kBlockOfColumns : kBlockOfRows;
   if (width_ == 0) rows_ = 0;
 }
 
-void NpyRows::read(std::uint64_t row, Cell* cells) {
+void ArrayRows::share(std::size_t arrays) {
+  most_ = std::min(most_, kAllBlocks / arrays);
+}
+
+void ArrayRows::read(std::uint64_t row, Cell* cells) {
   if (row < first_ || row - first_ >= held_) read_block(row);
   const auto at = static_cast<std::size_t>(row - first_);
   const std::size_t size = element_->size;
@@ -118,14 +128,14 @@ void NpyRows::read(std::uint64_t row, Cell* cells) {
   for (std::size_t i = 0; i < width_; ++i) element_->read(from + i * step, cells[i]);
 }
 
-std::size_t NpyRows::read_part(std::uint64_t element, std::uint8_t* to, std::size_t bytes) const {
+std::size_t ArrayRows::read_part(std::uint64_t element, std::uint8_t* to, std::size_t bytes) const {
   // A header may declare more than 2^64 bytes; then the file ends before.
   if (element > (~std::uint64_t{0} - begin_) / element_->size) return 0;
   return source_->read_at(begin_ + element * element_->size, to, bytes);
 }
 
-void NpyRows::read_block(std::uint64_t row) {
-  const std::size_t most = std::max<std::size_t>((by_columns_ ? kBlockOfColumns : kBlockOfRows) / row_bytes_, 1);
+void ArrayRows::read_block(std::uint64_t row) {
+  const std::size_t most = std::max<std::size_t>(most_ / row_bytes_, 1);
   const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(most, rows_ - row));
   block_.resize(count * row_bytes_);
   first_ = row, held_ = 0;

@@ -1,0 +1,54 @@
+// The rows of an array of numbers as cells, read block by block. Used by the readers of npy, npz and safetensors.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/readers/source.h"
+#include "data/readers/table.h"
+
+namespace mlx::data {
+
+// A type of little-endian numbers; null for all other types.
+struct ArrayElement;
+const ArrayElement* npy_element(std::string_view descr);
+const ArrayElement* safetensors_element(std::string_view dtype);
+
+struct ArrayLayout {
+  const ArrayElement* element = nullptr;
+  std::vector<std::int64_t> shape;  // one or two dimensions
+  std::uint64_t begin = 0;          // of the elements in the source
+  bool fortran_order = false;       // column by column, as pandas writes
+};
+// Why an array of this shape is not a table, for an error; "" if it is one.
+std::string why_no_table(const std::vector<std::int64_t>& shape);
+
+class ArrayRows {
+ public:
+  ArrayRows(std::shared_ptr<const Source> source, const ArrayLayout& layout);
+  std::uint64_t rows() const { return rows_; }
+  std::size_t width() const { return width_; }
+  bool has_columns() const { return two_dimensions_; }
+  // Says, before the first read, how many arrays have a block in memory at the same time.
+  void share(std::size_t arrays);
+  // Writes width() cells; their columns stay as they are. kCorrupt if the file ends before the row.
+  void read(std::uint64_t row, Cell* cells);
+
+ private:
+  void read_block(std::uint64_t row);
+  std::size_t read_part(std::uint64_t element, std::uint8_t* to, std::size_t bytes) const;
+
+  std::shared_ptr<const Source> source_;
+  const ArrayElement* element_ = nullptr;
+  bool by_columns_ = false;
+  bool two_dimensions_ = false;
+  std::uint64_t begin_ = 0, rows_ = 0;
+  std::size_t width_ = 0, row_bytes_ = 0, most_ = 0;  // most_: bytes of a block
+  Bytes block_;                                       // of the rows from first_; column by column if the file is
+  std::uint64_t first_ = 0, held_ = 0;                // held_: whole rows in it
+};
+
+}  // namespace mlx::data
