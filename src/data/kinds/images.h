@@ -35,6 +35,9 @@ class PixelSource {
   // One for each channel, known without the pixels.
   virtual std::span<const ChannelSums> sums(std::int64_t index) const = 0;
   virtual bool in_memory(std::int64_t index) const = 0;
+  // What it is made of, and how it looks; null if that was not asked for.
+  virtual const store::Entry& file(std::int64_t index) const = 0;
+  virtual const Look* look(std::int64_t index) const = 0;
 };
 
 // Pixels as bytes, row-major HWC, and one label for each image.

@@ -19,6 +19,7 @@ constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 29;
 constexpr std::uint64_t kHeadBytes = 64 << 10;  // most headers end before
 constexpr std::int64_t kScanBlock = 256;        // photos between two looks at the progress
 constexpr std::int64_t kMostPhotoSide = 1 << 14;
+constexpr std::size_t kMostLooks = 1'000'000;  // 72 bytes each
 
 Bytes read_photo(const store::Store& store, const store::Entry& file) {
   if (file.size > kLargestFile)
@@ -37,7 +38,7 @@ class Photos final : public PixelSource {
   Photos& operator=(const Photos&) = delete;
 
   const std::uint8_t* pixels(std::int64_t index, Bytes& scratch) const override {
-    const auto at = static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
+    const std::size_t at = place_of(index);
     if (!kept_[at].empty()) return kept_[at].data();
     scratch.resize(static_cast<std::size_t>(form_.bytes()));
     decode(at, scratch);
@@ -45,18 +46,21 @@ class Photos final : public PixelSource {
   }
 
   void crop(std::int64_t index, const RandomCrop& crop, Bytes& to) const override {
-    const auto at = static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
+    const std::size_t at = place_of(index);
     prepare_crop(read_photo(store_, files_[at]), files_[at].path, form_, crop, to.data());
   }
 
-  std::span<const ChannelSums> sums(std::int64_t index) const override {
-    const auto at = static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
-    return sums_of(at);
+  std::span<const ChannelSums> sums(std::int64_t index) const override { return sums_of(place_of(index)); }
+
+  bool in_memory(std::int64_t index) const override { return !kept_[place_of(index)].empty(); }
+  const store::Entry& file(std::int64_t index) const override { return files_[place_of(index)]; }
+  const Look* look(std::int64_t index) const override {
+    const std::size_t at = place_of(index);
+    return at < looks_.size() ? &looks_[at] : nullptr;
   }
 
-  bool in_memory(std::int64_t index) const override {
-    return !kept_[static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)])].empty();
-  }
+  // Of each photo that is taken in from now on, as far as kMostLooks of them go.
+  void keep_looks() { looks_.resize(std::min(files_.size(), kMostLooks)); }
 
   // Decodes photo `at`, sums it up and keeps it if it fits. Different photos may be taken in at the same time.
   void take_in(std::size_t at, Bytes& scratch) {
@@ -65,6 +69,7 @@ class Photos final : public PixelSource {
     const std::span<const ChannelSums> sums = sums_of(at);
     add_sums(scratch.data(), static_cast<std::size_t>(form_.height * form_.width),
              {sums_.data() + (sums.data() - sums_.data()), sums.size()});
+    if (at < looks_.size()) looks_[at] = look_of(scratch.data(), form_.height, form_.width, form_.channels);
     if (!budget_.take(form_.bytes())) return;
     taken_ += form_.bytes();
     kept_[at] = scratch;
@@ -77,6 +82,9 @@ class Photos final : public PixelSource {
  private:
   void decode(std::size_t at, Bytes& to) const {
     prepare_photo(read_photo(store_, files_[at]), files_[at].path, form_, to.data());
+  }
+  std::size_t place_of(std::int64_t index) const {
+    return static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
   }
   std::span<const ChannelSums> sums_of(std::size_t at) const {
     const auto channels = static_cast<std::size_t>(form_.channels);
@@ -91,6 +99,7 @@ class Photos final : public PixelSource {
   MemoryBudget budget_;
   std::atomic<std::int64_t> taken_ = 0;  // of the budget
   std::vector<ChannelSums> sums_;        // [photo][channel]
+  std::vector<Look> looks_;              // of the first photos; empty: not asked for
 };
 
 // Calls body(i) for each photo on the store's threads. Returns what was wrong with it, "" if nothing. Damage of the
@@ -248,6 +257,7 @@ Images load_photos(const StoredSplit& split, const Reading& reading, Progress& p
   Images out = described(list, form);
   const MemoryBudget budget = reading.budget.limited() ? reading.budget : MemoryBudget(machine_memory() / 4, "");
   const auto photos = std::make_shared<Photos>(*split.store, std::move(list.files), form, budget);
+  if (reading.looks) photos->keep_looks();
   progress.begin("decoding photos", static_cast<std::uint64_t>(out.count), "images");
   const std::vector<std::string> wrong = for_each_photo(*split.store, photos->files(), progress, [&](std::size_t i) {
     thread_local Bytes scratch;
