@@ -17,7 +17,7 @@
 #include "data/batches.h"
 #include "data/images/look.h"
 #include "data/kind.h"
-#include "data/near_row.h"
+#include "data/near.h"
 #include "data/order.h"
 #include "data/preprocessing.h"
 #include "data/splits.h"

@@ -80,7 +80,7 @@ mkdir -p data/near && python3 - <<'P'
 import random
 random.seed(5)
 rows = [(random.gauss(0, 1), random.gauss(5, 2), random.choice(["Bonn", "BONN", "Ulm", "ULM"])) for _ in range(60)]
-write = lambda file, rows: open(f"data/near/{file}.csv", "w").write("a,b,city\n" + "".join(f"{a!r},{b!r},{c}\n" for a, b, c in rows))
+write = lambda file, rows: open(f"data/near/{file}.csv", "w").write("a,b,c,city\n" + "".join(f"{a!r},{b!r},{a * b!r},{c}\n" for a, b, c in rows))
 write("train", rows)
 noisy = [(a * (1 + 1e-8), b, " " + c.upper()) for a, b, c in rows[:8]]
 write("valid", noisy + [(a + 1, b - 1, c) for a, b, c in rows[:32]])
@@ -107,6 +107,21 @@ lacks "$err" "almost"
 same "$(json "'near_leaks' in d['summary']")" False
 expect 0 near --set data.near_leaks=20% --json # the same training: the bound is no part of its key
 same "$(json "d['unchanged']")" True
+
+# Lines with nearly the same words.
+mkdir text && python3 - <<'P'
+import random
+random.seed(6)
+lines = [" ".join(f"w{random.randrange(5000)}" for _ in range(60)) for _ in range(50)]
+open("text/train.txt", "w").write("\n".join(lines) + "\n")
+changed = lines[3].split()
+changed[0] = "new"
+open("text/test.txt", "w").write("A line that stands nowhere else, which is longer than forty bytes.\n" + " ".join(changed).upper() + "!\n")
+P
+printf '[check]\nnear_leaks = "0%%"\n' >text/dataset.toml
+expect 1 mlx check ./text
+has "$out" "near_leaks: 1 of 2 lines are almost in split 'train' too"
+has "$out" "line 2: as line 4 of train.txt"
 
 # What is known of the data is kept with the model: statistics that were measured before the training.
 expect 0 mlx describe data/one

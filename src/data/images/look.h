@@ -26,27 +26,28 @@ bool alike(const Look& a, const Look& b);
 // look the same.
 class LookIndex {
  public:
-  static constexpr std::size_t kMostCompared = 64;
+  static constexpr std::size_t kMostCompared = 256;
   // `looks` outlives the index.
   explicit LookIndex(const std::vector<Look>& looks) : looks_(looks) {}
   void add(std::size_t image);
-  // Calls found(image) for each image that looks alike, some of them more than once.
-  template <typename Found>
-  void each(const Look& look, Found found) const {
+  // Calls found(image) for each image that looks alike and for which `wanted` holds, which is asked first; for some
+  // more than once.
+  template <typename Wanted, typename Found>
+  void each(const Look& look, Wanted wanted, Found found) const {
     for (unsigned part = 0; part < kParts; ++part) {
       const auto list = parts_.find(key(look.gradient, part));
       if (list == parts_.end()) continue;
       for (const std::uint32_t image : list->second)
-        if (alike(looks_[image], look)) found(std::size_t{image});
+        if (wanted(std::size_t{image}) && alike(looks_[image], look)) found(std::size_t{image});
     }
   }
   // The first image that looks alike and for which `wanted` holds.
   template <typename Wanted>
   std::optional<std::size_t> find(const Look& look, Wanted wanted) const {
     std::optional<std::size_t> first;
-    each(look, [&](std::size_t image) {
-      if ((!first || image < *first) && wanted(image)) first = image;
-    });
+    each(
+        look, [&](std::size_t image) { return (!first || image < *first) && wanted(image); },
+        [&](std::size_t image) { first = image; });
     return first;
   }
 

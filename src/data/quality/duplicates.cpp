@@ -8,12 +8,14 @@
 #include <numeric>
 #include <optional>
 #include <tuple>
+#include <unordered_set>
 
 namespace mlx::data {
 namespace {
 
 constexpr std::size_t kExamples = 20;
-constexpr std::uint64_t kAll = ~std::uint64_t{0};  // the limit of a sample that holds everything
+constexpr std::size_t kFirstJoin = std::size_t{1} << 15;  // items; where few differ, no more are ever held
+constexpr std::uint64_t kAll = ~std::uint64_t{0};         // the limit of a sample that holds everything
 using Places = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
 std::uint64_t scaled_up(std::uint64_t count, std::uint64_t limit) {
@@ -79,22 +81,42 @@ std::vector<Match> matches_between(const NearItems& a, const NearItems& b, std::
 }
 
 // Adds what either hash has found. Of samples, which hold other rows for each hash, the hash counts that found more.
-void add_matches(std::vector<Match> nearest, std::uint64_t nearest_limit, const std::vector<Match>& down,
-                 std::uint64_t down_limit, std::uint64_t& items, Places& examples) {
+void add_matches(std::vector<Match> by_first, std::uint64_t first_limit, const std::vector<Match>& by_second,
+                 std::uint64_t second_limit, std::uint64_t& items, Places& examples) {
   const auto total = [](const std::vector<Match>& matches) {
     return std::accumulate(matches.begin(), matches.end(), std::uint64_t{0},
                            [](std::uint64_t sum, const Match& each) { return sum + each.count; });
   };
-  const std::uint64_t most = std::max(scaled_up(total(nearest), nearest_limit), scaled_up(total(down), down_limit));
-  nearest.insert(nearest.end(), down.begin(), down.end());
+  const std::uint64_t most =
+      std::max(scaled_up(total(by_first), first_limit), scaled_up(total(by_second), second_limit));
+  by_first.insert(by_first.end(), by_second.begin(), by_second.end());
   const auto key = [](const Match& each) { return std::tie(each.again, each.first); };
-  std::ranges::sort(nearest, std::less<>(), key);
+  std::ranges::sort(by_first, std::less<>(), key);
   const auto same = [](const Match& x, const Match& y) { return x.again == y.again; };
-  nearest.erase(std::unique(nearest.begin(), nearest.end(), same), nearest.end());
-  const bool all = nearest_limit == kAll && down_limit == kAll;
-  items += all ? total(nearest) : most;
-  for (std::size_t i = 0; i < nearest.size() && examples.size() < kExamples; ++i)
-    examples.emplace_back(nearest[i].first, nearest[i].again);
+  by_first.erase(std::unique(by_first.begin(), by_first.end(), same), by_first.end());
+  const bool all = first_limit == kAll && second_limit == kAll;
+  items += all ? total(by_first) : most;
+  for (std::size_t i = 0; i < by_first.size() && examples.size() < kExamples; ++i)
+    examples.emplace_back(by_first[i].first, by_first[i].again);
+}
+
+// Those of `from`, which are usually more, pass by.
+void add_alike_images(const Prints& from, const Prints& to, Leak& leak) {
+  constexpr std::size_t kNone = ~std::size_t{0};
+  LookIndex index(to.looks);
+  for (std::size_t i = 0; i < to.looks.size(); ++i) index.add(i);
+  std::vector<std::size_t> first(to.looks.size(), kNone);
+  for (std::size_t i = 0; i < from.looks.size(); ++i)
+    index.each(
+        from.looks[i],
+        [&](std::size_t image) { return first[image] == kNone && to.look_hashes[image] != from.look_hashes[i]; },
+        [&](std::size_t image) { first[image] = i; });
+  const std::unordered_set<std::uint64_t> equal(from.look_hashes.begin(), from.look_hashes.end());
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    if (first[i] == kNone || equal.contains(to.look_hashes[i])) continue;
+    ++leak.alike;
+    if (leak.alike_examples.size() < kExamples) leak.alike_examples.emplace_back(first[i], i);
+  }
 }
 
 }  // namespace
@@ -102,19 +124,22 @@ void add_matches(std::vector<Match> nearest, std::uint64_t nearest_limit, const 
 void NearSample::add(std::uint64_t near, std::uint64_t hash, std::uint64_t place) {
   if (near == 0 || near > limit_) return;
   items_.push_back({near, place, static_cast<std::uint32_t>(hash >> 32), 1});
-  if (items_.size() < 2 * most_) return;
+  if (items_.size() < std::min(2 * most_, std::max(kFirstJoin, 2 * joined_))) return;
+  const bool full = items_.size() >= 2 * most_;
   join_equal();
-  while (items_.size() > most_) {
+  while (full && items_.size() > most_) {
     limit_ /= 2;
     std::erase_if(items_, [&](const Item& item) { return item.near > limit_; });
-    joined_ = items_.size();
   }
+  joined_ = items_.size();
 }
 
 void NearSample::join_equal() {
   if (joined_ == items_.size()) return;
   const auto key = [](const Item& item) { return std::tie(item.near, item.content, item.place); };
-  std::ranges::sort(items_, std::less<>(), key);
+  const auto fresh = items_.begin() + static_cast<std::ptrdiff_t>(joined_);
+  std::ranges::sort(fresh, items_.end(), std::less<>(), key);
+  std::ranges::inplace_merge(items_, fresh, std::less<>(), key);
   std::size_t kept = 0;
   for (const Item& item : items_) {
     if (kept > 0 && items_[kept - 1].near == item.near && items_[kept - 1].content == item.content)
@@ -134,7 +159,7 @@ const std::vector<NearSample::Item>& NearSample::sorted() {
 void Prints::add(const Observation& item) {
   ++items;
   if (item.hash != 0) hashes.add(item.hash, item.place);
-  nearest.add(item.near.nearest, item.hash, item.place), down.add(item.near.down, item.hash, item.place);
+  near_first.add(item.near.first, item.hash, item.place), near_second.add(item.near.second, item.hash, item.place);
   if (!item.look || looks.size() == kMostLooks) return;
   looks.push_back(*item.look);
   look_hashes.push_back(item.hash);
@@ -154,8 +179,8 @@ Duplicates equal_items(Prints& prints) {
 
 Duplicates alike_items(Prints& prints) {
   Duplicates out;
-  add_matches(matches_within(prints.nearest.sorted()), prints.nearest.limit(), matches_within(prints.down.sorted()),
-              prints.down.limit(), out.items, out.examples);
+  add_matches(matches_within(prints.near_first.sorted()), prints.near_first.limit(),
+              matches_within(prints.near_second.sorted()), prints.near_second.limit(), out.items, out.examples);
   LookIndex index(prints.looks);
   for (std::size_t i = 0; i < prints.looks.size(); ++i) {
     const auto differs = [&](std::size_t other) { return prints.look_hashes[other] != prints.look_hashes[i]; };
@@ -187,19 +212,12 @@ Leak leak_between(const std::string& from, Prints& a, const std::string& to, Pri
   std::ranges::sort(leak.examples);
   leak.examples.resize(std::min(leak.examples.size(), kExamples));
   leak.equal = scaled_up(leak.equal, limit);
-  LookIndex index(a.looks);
-  for (std::size_t i = 0; i < a.looks.size(); ++i) index.add(i);
-  for (std::size_t i = 0; i < b.looks.size(); ++i) {
-    const auto differs = [&](std::size_t other) { return a.look_hashes[other] != b.look_hashes[i]; };
-    const auto found = index.find(b.looks[i], differs);
-    if (!found) continue;
-    ++leak.alike;
-    if (leak.alike_examples.size() < kExamples) leak.alike_examples.emplace_back(*found, i);
-  }
-  const std::uint64_t nearest = std::min(a.nearest.limit(), b.nearest.limit());
-  const std::uint64_t down = std::min(a.down.limit(), b.down.limit());
-  add_matches(matches_between(a.nearest.sorted(), b.nearest.sorted(), nearest), nearest,
-              matches_between(a.down.sorted(), b.down.sorted(), down), down, leak.alike, leak.alike_examples);
+  add_alike_images(a, b, leak);
+  const std::uint64_t first_limit = std::min(a.near_first.limit(), b.near_first.limit());
+  const std::uint64_t second_limit = std::min(a.near_second.limit(), b.near_second.limit());
+  add_matches(matches_between(a.near_first.sorted(), b.near_first.sorted(), first_limit), first_limit,
+              matches_between(a.near_second.sorted(), b.near_second.sorted(), second_limit), second_limit, leak.alike,
+              leak.alike_examples);
   leak.equal_share = share(leak.equal, b.items), leak.alike_share = share(leak.alike, b.items);
   return leak;
 }

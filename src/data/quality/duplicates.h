@@ -1,5 +1,5 @@
-// Items that occur twice: equal ones by hash; almost equal ones by how images look (look.h) and what rows say
-// (near_row.h). Within a split, and across splits (leaks). Used by measure.cpp.
+// Items that occur twice: equal ones by hash; almost equal ones by how images look (look.h) and the near
+// hashes of rows and lines (near.h). Within a split, and across splits (leaks). Used by measure.cpp.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@
 
 namespace mlx::data {
 
-// Rows by one of their near hashes. If there are more than kMost different contents, a sample as in HashSample.
+// Rows or lines by one of their near hashes. If there are more than kMost different contents, a sample as in
+// HashSample.
 class NearSample {
  public:
   struct Item {
@@ -29,7 +30,7 @@ class NearSample {
   void join_equal();
   std::size_t most_;
   std::uint64_t limit_ = ~std::uint64_t{0};
-  std::size_t joined_ = 0;
+  std::size_t joined_ = 0;  // the first items are sorted and differ
   std::vector<Item> items_;
 };
 
@@ -37,15 +38,15 @@ class NearSample {
 struct Prints {
   static constexpr std::size_t kMostLooks = 1'000'000;  // 80 bytes each; images beyond are compared by hash alone
   HashSample hashes;
-  NearSample nearest, down;
+  NearSample near_first, near_second;
   std::vector<Look> looks;  // of image i
   std::vector<std::uint64_t> look_hashes;
   std::uint64_t items = 0;
   void add(const Observation& item);
 };
 
-// Equal and almost equal items, as places. Counts are scaled up if hashes are a sample. Of rows that are almost the
-// same, each content counts once: copies of it are equal items.
+// Equal and almost equal items, as places. Counts are scaled up if hashes are a sample. Of rows and lines that are
+// almost the same, each content counts once: copies of it are equal items.
 Duplicates equal_items(Prints& prints);
 Duplicates alike_items(Prints& prints);
 // An item of `b` that `a` has too is not counted as alike another one.

@@ -201,8 +201,10 @@ class LineScan {
     const std::string_view text = line_;
     fields_.clear();
     if (words_in(text) > 0) fields_ = {{0, ValueType::kText, 0, text}, {1, ValueType::kInt, words_in(text), {}}};
-    const std::uint64_t hash = text.size() < kShortestEqualLine ? 0 : hash_of(text) | 1;
-    see_({facts_.items++, &fields_, &facts_.columns, hash, {}, nullptr});
+    const bool compared = text.size() >= kShortestEqualLine;
+    const std::uint64_t hash = compared ? hash_of(text) | 1 : 0;
+    const NearHashes near = compared ? near_hashes_of_line(text) : NearHashes();
+    see_({facts_.items++, &fields_, &facts_.columns, hash, near, nullptr});
     line_.clear();
   }
   const See& see_;

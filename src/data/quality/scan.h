@@ -13,7 +13,7 @@
 
 #include "base/progress.h"
 #include "data/images/look.h"
-#include "data/near_row.h"
+#include "data/near.h"
 #include "data/quality/sketches.h"
 #include "data/readers/table.h"
 #include "data/splits.h"
@@ -32,7 +32,7 @@ struct Observation {
   const std::vector<ObservedField>* fields = nullptr;
   const std::vector<std::string>* columns = nullptr;  // their names; more may follow
   std::uint64_t hash = 0;      // the same for items that are equal; 0 where equal items mean nothing (short lines)
-  NearHashes near{};           // of a row
+  NearHashes near{};           // of a row or line
   const Look* look = nullptr;  // of an image
 };
 

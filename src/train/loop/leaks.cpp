@@ -63,9 +63,9 @@ class Judged {
   void finish() {
     for (std::size_t i = 0; i < examples_.size(); ++i) {
       equal_.add(examples_[i].hash, i);
-      nearest_.add(examples_[i].near.nearest, i), down_.add(examples_[i].near.down, i);
+      near_first_.add(examples_[i].near.first, i), near_second_.add(examples_[i].near.second, i);
     }
-    equal_.finish(), nearest_.finish(), down_.finish();
+    equal_.finish(), near_first_.finish(), near_second_.finish();
     for (std::size_t i = 0; i < looks_.size(); ++i) alike_.add(i);
   }
   // Of the training split, in order.
@@ -75,8 +75,10 @@ class Judged {
     const auto almost = [&](std::size_t i) {
       if (examples_[i].hash != content.hash) note(examples_[i].almost, index);
     };
-    nearest_.each(content.near.nearest, almost), down_.each(content.near.down, almost);
-    if (content.look) alike_.each(*content.look, almost);
+    near_first_.each(content.near.first, almost), near_second_.each(content.near.second, almost);
+    if (content.look)
+      alike_.each(
+          *content.look, [&](std::size_t i) { return examples_[i].almost == kNone; }, almost);
   }
 
   using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;  // of the split, of the training split
@@ -129,7 +131,7 @@ class Judged {
   std::int64_t seen_ = 0, passed_ = 0;
   std::vector<Example> examples_;
   std::vector<data::Look> looks_;  // of images, one each
-  HashIndex equal_, nearest_, down_;
+  HashIndex equal_, near_first_, near_second_;
   data::LookIndex alike_{looks_};
 };
 
