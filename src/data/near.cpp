@@ -92,14 +92,14 @@ constexpr std::array<std::uint8_t, 256> kWordBytes = [] {
 
 NearHashes near_hashes_of_line(std::string_view line) {
   constexpr std::uint64_t kPrime = 0x100000001B3;  // of FNV-1a
+  constexpr std::uint64_t kOrder = 0x9E3779B97F4A7C15;
   MinHash pairs;
   std::uint64_t word = 0, before = 0, all = 0;
   std::size_t words = 0;
   const auto end_word = [&] {
     if (word == 0) return;
-    word = mixed(word);
-    all = mixed(all ^ word);
-    if (words++ > 0) pairs.add(mixed(before + 2 * word));
+    all = (all ^ word) * kOrder;
+    if (words++ > 0) pairs.add(mixed(before * kOrder + word));
     before = word, word = 0;
   };
   for (const char c : line) {
@@ -112,7 +112,7 @@ NearHashes near_hashes_of_line(std::string_view line) {
   }
   end_word();
   if (words == 0) return {};
-  return words < kFewestWords ? NearHashes{all | 1, 0} : pairs.hashes();
+  return words < kFewestWords ? NearHashes{mixed(all) | 1, 0} : pairs.hashes();
 }
 
 std::uint64_t NearRow::folded_hash(std::string_view text) {
