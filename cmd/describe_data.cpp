@@ -221,7 +221,7 @@ int run_describe(const DescribeOptions& options, Context& context) {
         context.line(context.red(fmt::format("{} of {} are in {} too ({:.2f} %)", grouped(leak.equal), leak.to,
                                              leak.from, 100 * leak.equal_share)));
       if (leak.alike > 0)
-        context.line(context.yellow(fmt::format("{} of {} look like ones in {} ({:.2f} %)", grouped(leak.alike),
+        context.line(context.yellow(fmt::format("{} of {} are almost like some in {} ({:.2f} %)", grouped(leak.alike),
                                                 leak.to, leak.from, 100 * leak.alike_share)));
     }
   } else {

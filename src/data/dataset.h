@@ -15,7 +15,9 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "data/batches.h"
+#include "data/images/look.h"
 #include "data/kind.h"
+#include "data/near.h"
 #include "data/order.h"
 #include "data/preprocessing.h"
 #include "data/splits.h"
@@ -65,6 +67,13 @@ struct LabelAt {
   std::int64_t label = 0, index = 0;
 };
 
+// What an item is compared by with items of other splits.
+struct Content {
+  std::uint64_t hash = 0;      // the same for equal items, targets included
+  NearHashes near{};           // of a row
+  const Look* look = nullptr;  // of an image
+};
+
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -83,9 +92,11 @@ class Dataset {
   // default items are examples, drawn with the seed.
   virtual std::int64_t hold_out_size() const { return describe().count; }
   virtual Parts hold_out(std::int64_t size, std::uint64_t seed) const;
-  // Calls `visit` with a hash of each item's content as it is read, targets included; never for kinds whose items have
-  // no identity, such as tokens. One pass over the examples.
-  virtual void each_content(const std::function<void(std::uint64_t)>& /*visit*/) const {}
+  // Calls `visit` with each item's content as it is read, in order; never for kinds whose items have no identity, such
+  // as tokens. One pass over the examples. `near`: also by what items that are almost the same are found.
+  virtual void each_content(bool /*near*/, const std::function<void(const Content&)>& /*visit*/) const {}
+  // Item `index` for messages: "row 3", "image 2", "train/cat/1.jpg".
+  virtual std::string item_text(std::int64_t index) const { return "item " + std::to_string(index); }
   // The first example with the highest class; nullopt if classes are known to be in range.
   virtual std::optional<LabelAt> highest_label() const { return std::nullopt; }
 };
@@ -112,6 +123,7 @@ struct Reading {
   Augment augment;
   MemoryBudget budget;  // of the examples; changes no bit of them
   PhotoOptions photos;
+  bool looks = false;                           // photos keep what those that look alike are found by
   std::vector<std::string> classes;             // photos' labels are numbered by these names, if there are any
   std::string loss;                             // determines the kind of target; "" for the default
   std::shared_ptr<const Preprocessing> base;    // of the model that a training starts from

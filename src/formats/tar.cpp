@@ -14,7 +14,7 @@
 namespace mlx::formats {
 namespace {
 
-constexpr std::size_t kLongestName = 4096;
+constexpr std::size_t kLongestMemberName = 4096;
 constexpr std::uint64_t kLongestRecords = 1 << 20;  // of a pax header
 constexpr std::uint64_t kLongestPadding = 1 << 20;  // zeros that fill a tape's record
 constexpr std::uint64_t kLargest = INT64_MAX;
@@ -160,7 +160,7 @@ class TarWalk {
   TarMember checked(TarMember member) const {
     check_inside(member);
     while (member.name.starts_with("./")) member.name.erase(0, member.name.find_first_not_of('/', 1));
-    if (member.name.size() > kLongestName) bad(fmt::format("a name of {} bytes", member.name.size()));
+    if (member.name.size() > kLongestMemberName) bad(fmt::format("a name of {} bytes", member.name.size()));
     if (!is_utf8(member.name)) bad("the name of a member is not UTF-8", "write the shard with names in UTF-8");
     if (!is_safe_relative(member.name))
       bad(fmt::format("member '{}': a name is relative, without '..'", shortened(member.name)),
@@ -176,7 +176,7 @@ class TarWalk {
     return data;
   }
   std::string long_name(const TarMember& member) const {
-    const Bytes data = data_of(member, kLongestName + 1);
+    const Bytes data = data_of(member, kLongestMemberName + 1);
     const std::string_view text = as_text(data);
     return std::string(text.substr(0, text.find('\0')));
   }

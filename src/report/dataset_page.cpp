@@ -147,7 +147,7 @@ std::string duplicates_part(const data::SplitStatistics& split) {
           {escape(split.place(found.examples[i].first)), escape(split.place(found.examples[i].second))});
     out += "<div>" + to_html(table) + "</div>\n";
   };
-  add("equal an earlier one", split.equal), add("look like an earlier one", split.alike);
+  add("equal an earlier one", split.equal), add("almost equal an earlier one", split.alike);
   return out.empty() ? "" : "<h3>Duplicates</h3>\n<div class=\"pair\">\n" + out + "</div>\n";
 }
 

@@ -239,6 +239,7 @@ Json train_in(Training& t, work::ActiveRun& run) {
   const nn::Model model = make_model(t, data, result);
   Json summary = summary_of(t, result);
   if (Json skipped = skipped_json(data, t.config); !skipped.empty()) summary["skipped"] = std::move(skipped);
+  if (data.near_leaks > 0) summary["near_leaks"] = data.near_leaks;
   const work::NewOutput output = output_of(t);
   const store::ManifestSummary stored = work::store_output(
       run, output, [&](store::Store& store) { return nn::store_model(store, model, output.parent); });

@@ -75,6 +75,54 @@ mlx add -q data/one && mlx commit -q -m equal
 error 5 "of split 'valid' are in split 'train' too" train
 expect 0 train --set data.leaks=100%
 
+# Rows that are almost the same: named by check, a warning before a training, refused above a bound.
+mkdir -p data/near && python3 - <<'P'
+import random
+random.seed(5)
+rows = [(random.gauss(0, 1), random.gauss(5, 2), random.choice(["Bonn", "BONN", "Ulm", "ULM"])) for _ in range(60)]
+write = lambda file, rows: open(f"data/near/{file}.csv", "w").write("a,b,c,city\n" + "".join(f"{a!r},{b!r},{a * b!r},{c}\n" for a, b, c in rows))
+write("train", rows)
+noisy = [(a * (1 + 1e-8), b, " " + c.upper()) for a, b, c in rows[:8]]
+write("valid", noisy + [(a + 1, b - 1, c) for a, b, c in rows[:32]])
+P
+printf '[check]\nleaks = "0%%"\nnear_duplicates = "0%%"\nnear_leaks = "5%%"\n' >data/near/dataset.toml
+mlx add -q data/near && mlx commit -q -m near
+expect 1 mlx check data/near
+has "$out" "near_leaks: 8 of 40 rows are almost in split 'train' too (20 %), at most 5 % may be"
+has "$out" "line 2: as line 2 of train.csv"
+expect 1 mlx check data/near --json
+same "$(json '[(f["rule"], f["count"]) for f in d["failures"]]')" "[('near_leaks', 8)]"
+expect 0 mlx describe data/near
+has "$out" "8 of valid are almost like some in train (20.00 %)"
+near() { printf '[data]\ndataset = "data/near"\ntarget = "b"\nvalid = "valid"\n[model]\nname = "n"\nfamily = "mlp"\nhidden = [4]\n[train]\nepochs = 1\n' >n.toml && mlx train -c n.toml "$@"; }
+error 5 "n.toml: 20 % of split 'valid' are almost the same as some of split 'train', [data] near_leaks allows 1 %: row 1 of valid = row 1 of train, row 2 of" \
+  near --set data.near_leaks=1%
+has "$err" 'near_leaks = "20%"'
+error 2 'near_leaks: expected a share such as "1%"' near --set data.near_leaks=few
+expect 0 near --json
+has "$err" "20 % of split 'valid' are almost the same as some of split 'train'"
+same "$(json "d['summary']['near_leaks']")" 0.2
+expect 0 near --set data.near_leaks=100% --force --json
+lacks "$err" "almost"
+same "$(json "'near_leaks' in d['summary']")" False
+expect 0 near --set data.near_leaks=20% --json # the same training: the bound is no part of its key
+same "$(json "d['unchanged']")" True
+
+# Lines with nearly the same words.
+mkdir text && python3 - <<'P'
+import random
+random.seed(6)
+lines = [" ".join(f"w{random.randrange(5000)}" for _ in range(60)) for _ in range(50)]
+open("text/train.txt", "w").write("\n".join(lines) + "\n")
+changed = lines[3].split()
+changed[0] = "new"
+open("text/test.txt", "w").write("A line that stands nowhere else, which is longer than forty bytes.\n" + " ".join(changed).upper() + "!\n")
+P
+printf '[check]\nnear_leaks = "0%%"\n' >text/dataset.toml
+expect 1 mlx check ./text
+has "$out" "near_leaks: 1 of 2 lines are almost in split 'train' too"
+has "$out" "line 2: as line 4 of train.txt"
+
 # What is known of the data is kept with the model: statistics that were measured before the training.
 expect 0 mlx describe data/one
 expect 0 train --set data.leaks=100% --force

@@ -130,6 +130,28 @@ mlx add data/leaky -q && mlx commit -q -m tested
 config l leaky 'size = 8'
 error 5 "of split 'test' are in split 'train' too" mlx train -c l.toml
 
+# Photos that look alike are found by what is decoded anyway.
+mkdir -p data/alike/valid && cp -r data/all data/alike/train && python3 - <<'P'
+import os, zlib, struct
+chunk = lambda kind, body: struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+for label in ("red", "blue"):
+    os.makedirs(f"data/alike/valid/{label}")
+    for name in sorted(os.listdir(f"data/alike/train/{label}"))[:6]:
+        data = open(f"data/alike/train/{label}/{name}", "rb").read()
+        width, at = struct.unpack(">I", data[16:20])[0], data.index(b"IDAT")
+        rows = bytearray(zlib.decompress(data[at + 4 : at + 4 + struct.unpack(">I", data[at - 4 : at])[0]]))
+        for i in range(len(rows)):
+            if i % (3 * width + 1): rows[i] = min(255, rows[i] + 1)
+        out = data[: at - 4] + chunk(b"IDAT", zlib.compress(bytes(rows))) + chunk(b"IEND", b"")
+        open(f"data/alike/valid/{label}/{name}", "wb").write(out)
+P
+mlx add data/alike -q && mlx commit -q -m alike
+config a alike $'size = 8\nvalid = "valid"\nnear_leaks = "10%"'
+error 5 "100 % of split 'valid' are almost the same as some of split 'train', [data] near_leaks allows 10 %: valid/blue/" mlx train -c a.toml
+has "$err" " = train/blue/"
+expect 0 mlx train -c a.toml --set data.near_leaks=100%
+lacks "$err" "almost"
+
 # A page about photos shows some of them, in the page itself.
 expect 0 mlx describe data/all --html all.html
 has "$(cat all.html)" 'src="data:image/png;base64,iVBOR'

@@ -122,9 +122,12 @@ TEST_CASE("spool: images have the same bits from a file as from memory, shuffled
   check_same_from_file(*memory, *file);
   CHECK(memory->measure(nullptr).normalization.mean == file->measure(nullptr).normalization.mean);
   std::vector<std::uint64_t> seen[2];
-  memory->each_content([&](std::uint64_t hash) { seen[0].push_back(hash); });
-  file->each_content([&](std::uint64_t hash) { seen[1].push_back(hash); });
-  CHECK(seen[0].size() == 3000);
+  const auto see = [](std::vector<std::uint64_t>& to) {
+    return [&to](const Content& content) { to.push_back(content.hash), to.push_back(content.look->gradient); };
+  };
+  memory->each_content(true, see(seen[0]));
+  file->each_content(true, see(seen[1]));
+  CHECK(seen[0].size() == 6000);
   CHECK(seen[0] == seen[1]);
 }
 

@@ -35,6 +35,10 @@ class PixelSource {
   // One for each channel, known without the pixels.
   virtual std::span<const ChannelSums> sums(std::int64_t index) const = 0;
   virtual bool in_memory(std::int64_t index) const = 0;
+  virtual const std::string& name(std::int64_t index) const = 0;  // for messages
+  virtual std::uint64_t content(std::int64_t index) const = 0;    // a hash, the same for equal files
+  // How it looks; null if that was not asked for.
+  virtual const Look* look(std::int64_t index) const = 0;
 };
 
 // Pixels as bytes, row-major HWC, and one label for each image.
@@ -46,7 +50,6 @@ struct Images {
   std::vector<std::int32_t> labels;
   std::vector<std::string> class_names;         // "0", "1", … unless dataset.toml names them; of photos their labels
   std::shared_ptr<const PixelSource> source{};  // of photos
-  std::vector<std::uint64_t> contents{};        // hashes of loaded photos' files
   std::optional<Fit> fit{};                     // how photos got the size
   PhotoFacts photos{};
 

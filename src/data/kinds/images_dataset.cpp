@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "data/content_hash.h"
 #include "data/division.h"
 #include "data/kinds/image_keys.h"
@@ -119,16 +120,23 @@ class ImagesDataset final : public Dataset {
                             options.raw,       items_};
     return std::make_unique<ImageBatches>(images_, std::move(loading), pool);
   }
-  // Photos are compared by their files, so that a member of a shard equals a file in a folder.
-  void each_content(const std::function<void(std::uint64_t)>& visit) const override {
+  // Photos are equal if their files are, so that a member of a shard equals a file in a folder.
+  void each_content(bool near, const std::function<void(const Content&)>& visit) const override {
     if (!images_->pixels) {
-      for (std::int64_t i = 0; i < items_.size(); ++i) visit(images_->contents.at(static_cast<std::size_t>(items_[i])));
+      const PixelSource& photos = *images_->source;
+      for (std::int64_t i = 0; i < items_.size(); ++i)
+        visit({photos.content(items_[i]), {}, near ? photos.look(items_[i]) : nullptr});
       return;
     }
     const auto size = static_cast<std::size_t>(images_->image_bytes());
     images_->pixels->scan(items_, [&](const std::uint8_t* image) {
-      visit(hash_of({reinterpret_cast<const char*>(image), size}));
+      Look look;
+      if (near) look = look_of(image, images_->height, images_->width, images_->channels);
+      visit({hash_of({reinterpret_cast<const char*>(image), size}), {}, near ? &look : nullptr});
     });
+  }
+  std::string item_text(std::int64_t index) const override {
+    return images_->pixels ? fmt::format("image {}", index) : printable(images_->source->name(items_[index]));
   }
   std::optional<LabelAt> highest_label() const override {
     LabelAt highest{-1, 0};

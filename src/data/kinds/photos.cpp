@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint64_t kHeadBytes = 64 << 10;  // most headers end before
 constexpr std::int64_t kScanBlock = 256;        // photos between two looks at the progress
 constexpr std::int64_t kMostPhotoSide = 1 << 14;
+constexpr std::size_t kMostLooks = 1'000'000;  // 72 bytes each
 
 class Photos final : public PixelSource {
  public:
@@ -35,7 +36,7 @@ class Photos final : public PixelSource {
   Photos& operator=(const Photos&) = delete;
 
   const std::uint8_t* pixels(std::int64_t index, Bytes& scratch) const override {
-    const auto at = static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
+    const std::size_t at = place_of(index);
     if (!kept_[at].empty()) return kept_[at].data();
     scratch.resize(static_cast<std::size_t>(form_.bytes()));
     prepare_photo(reader_.read(files_[at]), files_[at].path, form_, scratch.data());
@@ -43,18 +44,22 @@ class Photos final : public PixelSource {
   }
 
   void crop(std::int64_t index, const RandomCrop& crop, Bytes& to) const override {
-    const auto at = static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
+    const std::size_t at = place_of(index);
     prepare_crop(reader_.read(files_[at]), files_[at].path, form_, crop, to.data());
   }
 
-  std::span<const ChannelSums> sums(std::int64_t index) const override {
-    const auto at = static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
-    return sums_of(at);
+  std::span<const ChannelSums> sums(std::int64_t index) const override { return sums_of(place_of(index)); }
+
+  bool in_memory(std::int64_t index) const override { return !kept_[place_of(index)].empty(); }
+  const std::string& name(std::int64_t index) const override { return files_[place_of(index)].path; }
+  std::uint64_t content(std::int64_t index) const override { return contents_[place_of(index)]; }
+  const Look* look(std::int64_t index) const override {
+    const std::size_t at = place_of(index);
+    return at < looks_.size() ? &looks_[at] : nullptr;
   }
 
-  bool in_memory(std::int64_t index) const override {
-    return !kept_[static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)])].empty();
-  }
+  // Of each photo that is taken in from now on, as far as kMostLooks of them go.
+  void keep_looks() { looks_.resize(std::min(files_.size(), kMostLooks)); }
 
   // Decodes photo `at`, sums it up and keeps it if it fits. Different photos may be taken in at the same time.
   void take_in(std::size_t at, Bytes& scratch) {
@@ -65,6 +70,7 @@ class Photos final : public PixelSource {
     const std::span<const ChannelSums> sums = sums_of(at);
     add_sums(scratch.data(), static_cast<std::size_t>(form_.height * form_.width),
              {sums_.data() + (sums.data() - sums_.data()), sums.size()});
+    if (at < looks_.size()) looks_[at] = look_of(scratch.data(), form_.height, form_.width, form_.channels);
     if (!budget_.take(form_.bytes())) return;
     taken_ += form_.bytes();
     kept_[at] = scratch;
@@ -73,9 +79,11 @@ class Photos final : public PixelSource {
   // From now on index i means the photo places[i].
   void keep_only(std::vector<std::int64_t> places) { places_ = std::move(places); }
   const std::vector<PhotoFile>& files() const { return files_; }
-  const std::vector<std::uint64_t>& contents() const { return contents_; }  // of all files that were taken in
 
  private:
+  std::size_t place_of(std::int64_t index) const {
+    return static_cast<std::size_t>(places_.empty() ? index : places_[static_cast<std::size_t>(index)]);
+  }
   std::span<const ChannelSums> sums_of(std::size_t at) const {
     const auto channels = static_cast<std::size_t>(form_.channels);
     return {sums_.data() + at * channels, channels};
@@ -89,7 +97,8 @@ class Photos final : public PixelSource {
   MemoryBudget budget_;
   std::atomic<std::int64_t> taken_ = 0;  // of the budget
   std::vector<ChannelSums> sums_;        // [photo][channel]
-  std::vector<std::uint64_t> contents_;
+  std::vector<std::uint64_t> contents_;  // hashes of the files that were taken in
+  std::vector<Look> looks_;              // of the first photos; empty: not asked for
 };
 
 // Calls body(i) for each photo on the store's threads. Returns what was wrong with it, "" if nothing. Damage of the
@@ -221,15 +230,13 @@ Images described(const PhotoList& list, const PhotoForm& form) {
 void leave_out(const std::vector<std::string>& wrong, Photos& photos, Images& images) {
   std::vector<std::int64_t> places;
   std::vector<std::int32_t> labels;
-  std::vector<std::uint64_t> contents;
   for (std::size_t i = 0; i < wrong.size(); ++i) {
     if (!wrong[i].empty()) continue;
     places.push_back(static_cast<std::int64_t>(i));
     labels.push_back(images.labels[i]);
-    contents.push_back(images.contents[i]);
   }
   photos.keep_only(std::move(places));
-  images.labels = std::move(labels), images.contents = std::move(contents);
+  images.labels = std::move(labels);
   images.count = static_cast<std::int64_t>(images.labels.size());
 }
 
@@ -248,6 +255,7 @@ Images load_photos(const StoredSplit& split, const Reading& reading, Progress& p
   Images out = described(list, form);
   const MemoryBudget budget = reading.budget.limited() ? reading.budget : MemoryBudget(machine_memory() / 4, "");
   const auto photos = std::make_shared<Photos>(*split.store, std::move(list.files), form, budget);
+  if (reading.looks) photos->keep_looks();
   progress.begin("decoding photos", static_cast<std::uint64_t>(out.count), "images");
   const std::vector<std::string> wrong = for_each_photo(*split.store, photos->files(), progress, [&](std::size_t i) {
     thread_local Bytes scratch;
@@ -255,7 +263,6 @@ Images load_photos(const StoredSplit& split, const Reading& reading, Progress& p
   });
   progress.end();
   out.photos.skipped = judge(wrong, reading.photos);
-  out.contents = photos->contents();
   if (!out.photos.skipped.empty()) {
     leave_out(wrong, *photos, out);
     progress.warn(fmt::format("{} of {} photos cannot be read and are skipped; the first: {}",

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -117,6 +118,46 @@ class RowBatches final : public BatchSource {
   SpoolReader reader_;  // last: its thread reads the order
 };
 
+// Near hashes of rows as a model reads them. The values of categories are folded once.
+class NearContents {
+ public:
+  explicit NearContents(const RowSchema& schema) : classes_(schema.kind == TargetKind::kClass) {
+    for (const Column& column : schema.features) add(column);
+    for (const Column& column : schema.targets)
+      classes_ ? add(column) : targets_.push_back(hash_of("target " + column.name));
+  }
+  NearHashes of(const RowView& row) {
+    for (std::size_t i = 0; i < numbers_.size(); ++i)
+      if (!std::isnan(row.numbers[i])) row_.number(numbers_[i], row.numbers[i]);
+    for (std::size_t i = 0; i < targets_.size(); ++i)
+      if (!std::isnan(row.targets[i])) row_.number(targets_[i], row.targets[i]);
+    const std::size_t codes = categories_.size() - (classes_ ? 1 : 0);
+    for (std::size_t i = 0; i < codes; ++i) add_code(categories_[i], row.codes[i]);
+    if (classes_) add_code(categories_.back(), row.label);
+    return row_.finish();
+  }
+
+ private:
+  struct Category {
+    std::uint64_t column = 0;
+    std::vector<std::uint64_t> values;
+  };
+  void add(const Column& column) {
+    const std::uint64_t name = hash_of(column.name);
+    if (column.is_number()) return numbers_.push_back(name);
+    Category& category = categories_.emplace_back(Category{name, {}});
+    for (const std::string& value : column.values) category.values.push_back(row_.folded_hash(value));
+  }
+  void add_code(const Category& category, std::int32_t code) {
+    if (code >= 0) row_.folded(category.column, category.values[static_cast<std::size_t>(code)]);
+  }
+
+  bool classes_;
+  std::vector<std::uint64_t> numbers_, targets_;
+  std::vector<Category> categories_;
+  NearRow row_;
+};
+
 Description description_of_rows(const RowSchema& schema, std::int64_t count) {
   Description out;
   out.kind = &rows_kind;
@@ -146,13 +187,17 @@ class RowsDataset final : public Dataset {
     return out;
   }
   // Of what the model reads of a row: columns that it ignores, such as numbers of rows, do not make rows differ.
-  void each_content(const std::function<void(std::uint64_t)>& visit) const override {
+  void each_content(bool near, const std::function<void(const Content&)>& visit) const override {
     const RecordLayout layout(rows_.schema);
     const auto size = static_cast<std::size_t>(layout.bytes);
+    NearContents nears(rows_.schema);
     rows_.rows->scan(items_, [&](const std::uint8_t* record) {
-      visit(hash_of({reinterpret_cast<const char*>(record), size}));
+      Content content{hash_of({reinterpret_cast<const char*>(record), size})};
+      if (near) content.near = nears.of(layout.view(record));
+      visit(content);
     });
   }
+  std::string item_text(std::int64_t index) const override { return fmt::format("row {}", index + 1); }
   std::unique_ptr<BatchSource> batches(const Preprocessing& preprocessing, const BatchOptions& options,
                                        Pool& /*pool*/) const override {
     if (!preprocessing.rows) fail(ErrorKind::kUsage, "the model does not say which columns it takes");

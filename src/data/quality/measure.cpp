@@ -198,7 +198,7 @@ Measured measure_split(const StoredSplit& split, const std::string& name, const 
   }
   associations.finish(to);
   to.equal = equal_items(out.prints);
-  to.alike = alike_images(out.prints);
+  to.alike = alike_items(out.prints);
   Numbering numbering;
   for (ColumnStatistics& column : to.columns)
     for (Outlier& outlier : column.outlier_examples) numbering.want(outlier.number);

@@ -240,8 +240,8 @@ std::string inferred_rules(const Statistics& statistics, bool labels) {
   if (split.unit != "lines") {
     out += fmt::format("duplicates = \"{}\"\n", roomy_percent(part(split.equal.items)));
     out += fmt::format("leaks = \"{}\"\n", roomy_percent(leaks));
+    out += fmt::format("near_leaks = \"{}\"\n", roomy_percent(near));
   }
-  if (split.channels > 0) out += fmt::format("near_leaks = \"{}\"\n", roomy_percent(near));
   out += "drift = 0.25\n";
   if (split.kind != "rows") return out;
   std::string personal;

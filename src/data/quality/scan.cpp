@@ -3,6 +3,7 @@
 #include "data/quality/scan.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 
@@ -63,6 +64,7 @@ void scan_table(const StoredSplit& split, const See& see, ScanFacts& facts, Prog
     std::vector<std::uint64_t> names;
     std::vector<ObservedField> fields;
     std::vector<std::string> texts;  // a cell's text lives until the next cell is read
+    NearRow near;
     Row row;
     while (reader->next(row)) {
       if (!in_part.next()) continue;
@@ -82,8 +84,12 @@ void scan_table(const StoredSplit& split, const See& see, ScanFacts& facts, Prog
         if (value.kind != RowValue::Kind::kNumber && (type == ValueType::kInt || type == ValueType::kFloat))
           type = ValueType::kText;
         fields.push_back({cell.column, type, value.number, text});
+        if (value.kind == RowValue::Kind::kNumber)
+          near.number(names[cell.column], value.number);
+        else
+          near.text(names[cell.column], text);
       }
-      see({row.offset, &fields, &reader->columns(), hash_of_row(fields, names), nullptr});
+      see({row.offset, &fields, &reader->columns(), hash_of_row(fields, names), near.finish(), nullptr});
       if (++facts.items % 4096 == 0) progress.check_interrupted();
     }
     facts.columns = reader->columns();
@@ -143,7 +149,7 @@ void scan_images(const StoredSplit& split, const See& see, ScanFacts& facts, Pro
               {2, ValueType::kFloat, contrast, {}}};
     const Look look = look_of(pixels, images.height, images.width, images.channels);
     const std::uint64_t hash = hash_of({reinterpret_cast<const char*>(pixels), size}) | 1;
-    see({static_cast<std::uint64_t>(i), &fields, &facts.columns, hash, &look});
+    see({static_cast<std::uint64_t>(i), &fields, &facts.columns, hash, {}, &look});
     if (i % 1024 == 0) progress.check_interrupted();
   }
   for (const auto& counts : values) {
@@ -195,8 +201,10 @@ class LineScan {
     const std::string_view text = line_;
     fields_.clear();
     if (words_in(text) > 0) fields_ = {{0, ValueType::kText, 0, text}, {1, ValueType::kInt, words_in(text), {}}};
-    const std::uint64_t hash = text.size() < kShortestEqualLine ? 0 : hash_of(text) | 1;
-    see_({facts_.items++, &fields_, &facts_.columns, hash, nullptr});
+    const bool compared = text.size() >= kShortestEqualLine;
+    const std::uint64_t hash = compared ? hash_of(text) | 1 : 0;
+    const NearHashes near = compared ? near_hashes_of_line(text) : NearHashes();
+    see_({facts_.items++, &fields_, &facts_.columns, hash, near, nullptr});
     line_.clear();
   }
   const See& see_;
@@ -272,32 +280,6 @@ std::vector<std::uint64_t> numbers_of(const StoredSplit& split, std::vector<std:
   for (std::uint64_t& place : places)
     place = lines[static_cast<std::size_t>(std::ranges::lower_bound(ascending, place) - ascending.begin())];
   return places;
-}
-
-Look look_of(const std::uint8_t* pixels, std::int64_t height, std::int64_t width, std::int64_t channels) {
-  Look look;
-  if (height == 0 || width == 0 || channels == 0) return look;
-  // The mean over cell (x, y) of a grid of `columns` x 8; cells of small images share pixels.
-  const auto mean = [&](std::int64_t x, std::int64_t y, std::int64_t columns) {
-    const std::int64_t left = x * width / columns, top = y * height / 8;
-    const std::int64_t right = std::max(left + 1, (x + 1) * width / columns);
-    const std::int64_t bottom = std::max(top + 1, (y + 1) * height / 8);
-    std::int64_t sum = 0;
-    for (std::int64_t row = top; row < bottom; ++row)
-      for (std::int64_t at = (row * width + left) * channels; at < (row * width + right) * channels; ++at)
-        sum += pixels[at];
-    return static_cast<double>(sum) / static_cast<double>((bottom - top) * (right - left) * channels);
-  };
-  for (std::int64_t y = 0; y < 8; ++y) {
-    double before = mean(0, y, 9);
-    for (std::int64_t x = 0; x < 8; ++x) {
-      const double next = mean(x + 1, y, 9);
-      look.gradient = look.gradient << 1 | (next > before ? 1 : 0);
-      before = next;
-      look.grey[static_cast<std::size_t>(y * 8 + x)] = static_cast<std::uint8_t>(std::lround(mean(x, y, 8)));
-    }
-  }
-  return look;
 }
 
 }  // namespace mlx::data

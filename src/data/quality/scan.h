@@ -3,7 +3,6 @@
 // alone, so a new kind of data is one more function here. Reads the data once.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -13,6 +12,8 @@
 #include <vector>
 
 #include "base/progress.h"
+#include "data/images/look.h"
+#include "data/near.h"
 #include "data/quality/sketches.h"
 #include "data/readers/table.h"
 #include "data/splits.h"
@@ -26,17 +27,12 @@ struct ObservedField {
   std::string_view text;              // trimmed; until the next observation
 };
 
-// What of an image is compared to find images that look alike.
-struct Look {
-  std::uint64_t gradient = 0;           // dHash (Krawetz, 2013): the signs of differences in 9 x 8 grey values
-  std::array<std::uint8_t, 64> grey{};  // 8 x 8 means
-};
-
 struct Observation {
   std::uint64_t place = 0;  // of a row its offset, of an image its index, of a line its number less 1
   const std::vector<ObservedField>* fields = nullptr;
   const std::vector<std::string>* columns = nullptr;  // their names; more may follow
   std::uint64_t hash = 0;      // the same for items that are equal; 0 where equal items mean nothing (short lines)
+  NearHashes near{};           // of a row or line
   const Look* look = nullptr;  // of an image
 };
 
@@ -56,7 +52,5 @@ ScanFacts scan(const StoredSplit& split, const std::function<void(const Observat
 const char* place_word(const Kind& kind);
 // The numbers of places as people count them: lines from 1, images from 0. `places` may be in any order.
 std::vector<std::uint64_t> numbers_of(const StoredSplit& split, std::vector<std::uint64_t> places);
-
-Look look_of(const std::uint8_t* pixels, std::int64_t height, std::int64_t width, std::int64_t channels);
 
 }  // namespace mlx::data

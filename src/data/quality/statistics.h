@@ -84,7 +84,7 @@ struct SplitStatistics {
   std::vector<Association> correlations;  // between numbers, strongest first
   std::vector<Association> with_target;   // each column and the target, strongest first
   std::vector<TargetGroup> groups;
-  Duplicates equal, alike;  // the same; images that look alike but differ
+  Duplicates equal, alike;  // the same; images that look alike and rows that are almost the same, but differ
 
   const ColumnStatistics* column(const std::string& name) const;  // null if there is none
   // Photos have a file each, in the order of their numbers.
@@ -108,7 +108,7 @@ struct Statistics {
 
 // The form of kept statistics. Its number grows when the form changes, or when the same data gives other numbers:
 // statistics of another number are measured again.
-constexpr const char* kStatisticsFormat = "mlx.statistics/2";
+constexpr const char* kStatisticsFormat = "mlx.statistics/3";
 Json to_json(const Statistics& statistics);
 Statistics statistics_from_json(const Json& json, const std::string& what);  // kCorrupt naming `what`
 

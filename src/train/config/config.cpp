@@ -32,14 +32,14 @@ void read_hold_out(TomlReader& table, TrainConfig& config) {
 }
 
 // "1%".
-double read_leaks(TomlReader& table) {
-  const std::string text = table.string("leaks", "1%");
+double read_share(TomlReader& table, const char* key, const char* by_default) {
+  const std::string text = table.string(key, by_default);
   double percent = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), percent);
   const bool good =
       error == std::errc() && std::string_view(end, static_cast<std::size_t>(text.data() + text.size() - end)) == "%";
   if (!good || !(percent >= 0 && percent <= 100))
-    table.fail_at("leaks", "expected a share such as \"1%\"; \"100%\" allows all");
+    table.fail_at(key, "expected a share such as \"1%\"; \"100%\" allows all");
   return percent / 100;
 }
 
@@ -48,7 +48,8 @@ void read_data(TomlReader table, TrainConfig& config) {
   config.train_split = table.string("train", "train");
   config.valid_split = table.string("valid", "");
   if (table.has("split")) config.reading.division = data::Division{data::read_split_rule(table.table("split"))};
-  config.leaks = read_leaks(table);
+  config.leaks = read_share(table, "leaks", "1%");
+  if (table.has("near_leaks")) config.near_leaks = read_share(table, "near_leaks", "");
   read_hold_out(table, config);
   for (const data::Kind* kind : data::kinds())
     if (kind->read_keys) kind->read_keys(table, config.reading);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "data/dataset.h"
@@ -19,10 +20,11 @@ struct TrainConfig {
   // [data]
   std::string dataset;  // a reference: "data/fashion"
   std::string train_split = "train";
-  std::string valid_split;  // "" for none
-  data::HoldOut hold_out;   // of the train split, for validation
-  double leaks = 0.01;      // the largest share of a split's examples that may be in the train split too
-  data::Reading reading;    // the keys of each kind of data, and how splits are divided
+  std::string valid_split;           // "" for none
+  data::HoldOut hold_out;            // of the train split, for validation
+  double leaks = 0.01;               // the largest share of a split's examples that may be in the train split too
+  std::optional<double> near_leaks;  // that may be almost there; without it only a warning
+  data::Reading reading;             // the keys of each kind of data, and how splits are divided
   // [model]
   std::string name;                       // the artifact: "clf"
   std::string init;                       // the model that training starts from; "" for none

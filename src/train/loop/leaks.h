@@ -6,10 +6,19 @@
 
 namespace mlx::train {
 
-// Throws kRefused if more than config.leaks of the examples of the validation split are in the training split too.
-// Images are equal if their pixels are, rows if their values in the columns that are read are.
-void check_leaks(const TrainConfig& config, const data::Dataset& train, const data::Dataset& valid);
-// The same for photos, by their files' bytes and before any is decoded; the split "test" too.
+// Above this share of near-duplicates there is a warning, if the config gives no bound: honest data has some (3.4 % of
+// the test images of Fashion-MNIST), so nothing is refused by default.
+constexpr double kManyNearLeaks = 0.05;
+
+// Whether examples that are almost the same are looked for.
+bool looks_for_near(const TrainConfig& config);
+// Throws kRefused if more than config.leaks of the examples of the validation split are in the training split too, or
+// more than config.near_leaks almost. Images are equal if their pixels are, rows if their values in the columns that
+// are read are; images are almost the same if they look alike (data/images/look.h), rows as data/near.h says.
+// Returns the share of those that are almost the same as one in the training split and equal to none.
+double check_leaks(const TrainConfig& config, const data::Dataset& train, const data::Dataset& valid,
+                   Progress& progress);
+// For photos, whether their files are equal, before any is decoded; the split "test" too.
 void check_listed_leaks(const store::Store& store, const Digest& dataset, const TrainConfig& config);
 
 }  // namespace mlx::train

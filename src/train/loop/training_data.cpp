@@ -61,17 +61,18 @@ TrainingData make_training_data(const TrainConfig& config, data::DatasetPtr trai
 TrainingData load_training_data(const store::Store& store, const Digest& dataset, const TrainConfig& config,
                                 Progress& progress) {
   check_listed_leaks(store, dataset, config);
-  data::DatasetPtr train = data::load(store, dataset, config.train_split, config.reading, progress);
+  data::Reading reading = config.reading;
+  reading.looks = looks_for_near(config);
+  data::DatasetPtr train = data::load(store, dataset, config.train_split, reading, progress);
   if (config.valid_split.empty()) return make_training_data(config, std::move(train), nullptr);
   TrainingData out;
   out.preprocessing = train->measure(config.reading.base.get());
-  data::Reading reading = config.reading;
   reading.fitted = std::make_shared<data::Preprocessing>(out.preprocessing);
   reading.classes = train->describe().names;
   out.valid = data::load(store, dataset, config.valid_split, reading, progress);
   out.train = std::move(train);
   check_valid(config, *out.train, *out.valid);
-  check_leaks(config, *out.train, *out.valid);
+  out.near_leaks = check_leaks(config, *out.train, *out.valid, progress);
   return out;
 }
 

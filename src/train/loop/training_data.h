@@ -10,6 +10,7 @@ namespace mlx::train {
 struct TrainingData {
   data::DatasetPtr train, valid;  // valid: null if there is none
   data::Preprocessing preprocessing;
+  double near_leaks = 0;  // the share of `valid` that is almost in `train` (leaks.h), where both are splits
 };
 // Without `valid` (null), the config may hold out a part of `train`.
 TrainingData make_training_data(const TrainConfig& config, data::DatasetPtr train, data::DatasetPtr valid);
