@@ -29,6 +29,7 @@ const char* name_of(TargetKind targets);  // "class", "labels", "numbers", "toke
 
 class Dataset;
 struct Description;
+struct ItemScan;
 struct Layout;
 struct Reading;
 struct StoredSplit;
@@ -63,6 +64,8 @@ struct Kind {
   // Whether this kind reads a split whose files' names are those of another kind. Null if it never does.
   bool (*claims)(const StoredSplit& split, const Reading& reading) = nullptr;
 
+  // How check and describe see the items (observation.h); null: they refuse the kind.
+  const ItemScan* scan = nullptr;
   // Hashes of the items' content, if they are known without reading the items; null or empty if not.
   std::vector<std::uint64_t> (*contents)(const StoredSplit& split) = nullptr;
   // Describes a split, without reading the examples if that is cheaper.

@@ -15,6 +15,7 @@
 #include "data/kinds/photo_files.h"
 #include "data/kinds/photo_shards.h"
 #include "data/kinds/photos.h"
+#include "data/kinds/scans.h"
 #include "data/splits.h"
 #include "kernels/image_change.h"
 
@@ -250,6 +251,7 @@ const Kind images_kind = {
     .file_names = "train/CLASS/1.jpg, train-0000.tar, train-images-idx3-ubyte(.gz) with train-labels-idx1-ubyte(.gz)",
     .find_splits = find_image_splits,
     .declared = declared_images,
+    .scan = &images_scan,
     .contents = contents_of_photos,
     .describe = describe_stored_images,
     .load = load_stored_images,

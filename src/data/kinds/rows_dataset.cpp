@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "data/content_hash.h"
 #include "data/division.h"
+#include "data/kinds/scans.h"
 #include "data/readers/table_format.h"
 #include "data/splits.h"
 
@@ -364,6 +365,7 @@ const Kind rows_kind = {
     .file_names = "train.csv, train.jsonl",
     .find_splits = find_row_splits,
     .declared = declared_rows,
+    .scan = &rows_scan,
     .describe = describe_stored_rows,
     .load = load_stored_rows,
 };

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "data/kinds/documents.h"
+#include "data/kinds/scans.h"
 #include "data/splits.h"
 #include "kernels/philox.h"
 
@@ -295,6 +296,7 @@ const Kind text_kind = {
     .find_splits = find_text_splits,
     .declared = declared_texts,
     .claims = claims_documents,
+    .scan = &text_scan,
     .describe = describe_stored_text,
     .count = count_tokens,
     .load = load_stored_text,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data/quality/scan.h"
+#include "data/quality/sketches.h"
 #include "data/quality/statistics.h"
 
 namespace mlx::data {

@@ -144,7 +144,7 @@ void ItemRules::finish(const StoredSplit& split, const std::string& name, std::v
   for (const auto& [rule, broken] : broken_) {
     Failure failure;
     failure.rule = rule, failure.split = name, failure.file = split.files.at(0).path;
-    failure.place_word = place_word(*split.kind);
+    failure.place_word = item_scan(split).place_word;
     failure.count = broken.count;
     failure.text = fmt::format("{} of {} {} {}", grouped(broken.count), counted(items_, "value"),
                                broken.count == 1 ? "is" : "are", broken.text);

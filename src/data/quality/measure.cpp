@@ -16,6 +16,22 @@
 namespace mlx::data {
 namespace {
 
+// Mean and deviation of a channel of the images' pixels, from 0 to 1.
+void add_channel(const std::array<std::uint64_t, 256>& values, SplitStatistics& to) {
+  double sum = 0, total = 0, squares = 0;
+  for (std::size_t value = 0; value < values.size(); ++value) {
+    const auto weight = static_cast<double>(values[value]);
+    total += weight, sum += weight * static_cast<double>(value) / 255.0;
+  }
+  const double mean = total > 0 ? sum / total : 0;
+  for (std::size_t value = 0; value < values.size(); ++value) {
+    const double off = static_cast<double>(value) / 255.0 - mean;
+    squares += static_cast<double>(values[value]) * off * off;
+  }
+  to.channel_mean.push_back(mean);
+  to.channel_std.push_back(total > 0 ? std::sqrt(squares / total) : 0);
+}
+
 constexpr std::size_t kBins = 20, kKeptValues = 50, kKeptOutliers = 20;
 constexpr double kOutlierScore = 5;
 constexpr std::uint64_t kFewForOutliers = 8;
@@ -179,13 +195,11 @@ Measured measure_split(const StoredSplit& split, const std::string& name, const 
 
   SplitStatistics& to = out.statistics;
   to.kind = split.kind->name;
-  to.unit = split.kind->form == Form::kTokens ? "lines" : split.kind->unit;
-  to.place_word = place_word(*split.kind);
+  to.unit = item_scan(split).unit, to.place_word = item_scan(split).place_word;
   to.files = facts.files, to.unread = facts.unread, to.found_out = facts.found_out;
   to.items = facts.items, to.bytes = facts.bytes;
   to.height = facts.height, to.width = facts.width, to.channels = facts.channels;
-  for (const Moments& moments : facts.channel_moments)
-    to.channel_mean.push_back(moments.mean), to.channel_std.push_back(moments.std());
+  for (const auto& values : facts.pixel_values) add_channel(values, to);
   for (std::size_t i = 0; i < columns.size(); ++i)
     to.columns.push_back(columns[i].finish(facts.columns[i], facts.items));
   if (!target.empty() && !to.column(target)) {

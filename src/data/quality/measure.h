@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "data/quality/scan.h"
+#include "data/quality/sketches.h"
 #include "data/quality/statistics.h"
 
 namespace mlx::data {

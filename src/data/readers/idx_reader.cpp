@@ -18,7 +18,7 @@ using formats::IdxType;
 constexpr std::size_t kProgressPiece = 4 << 20;  // between two reports of progress
 constexpr std::uint64_t kImagesPiece = 1 << 20;  // bytes of images that are taken at once, unless one is larger
 
-struct Content {
+struct IdxContent {
   IdxHeader header;
   Bytes elements;
 };
@@ -70,10 +70,10 @@ void expect_end(ByteStream& stream, const IdxHeader& header, const std::string& 
        header.header_bytes + header.data_bytes, inside(stream));
 }
 
-Content read_content(const store::Store& store, const store::Entry& entry, Progress& progress) {
+IdxContent read_content(const store::Store& store, const store::Entry& entry, Progress& progress) {
   const store::BlobReader blob = store.open_blob(entry.content);
   const std::unique_ptr<ByteStream> stream = open_stream(blob, entry.path);
-  Content content{read_header(*stream, entry.path), {}};
+  IdxContent content{read_header(*stream, entry.path), {}};
   content.elements = read_elements(*stream, content.header.data_bytes, blob.size(), progress);
   if (content.elements.size() < content.header.data_bytes)
     fail_cut_off(*stream, content.header, entry.path, content.elements.size());
@@ -152,7 +152,7 @@ IdxImages read_idx_image_sizes(const store::Store& store, const store::Entry& fi
 
 std::vector<std::int32_t> read_idx_labels(const store::Store& store, const store::Entry& file) {
   NoProgress silent(store.interruption());
-  const Content content = read_content(store, file, silent);
+  const IdxContent content = read_content(store, file, silent);
   const IdxHeader& header = content.header;
   if (header.dims.size() != 1 || (header.type != IdxType::kU8 && header.type != IdxType::kS32)) {
     fail(ErrorKind::kCorrupt, "{}: offset 0: expected labels (magic 00 00 08 01 or 00 00 0c 01), found {} of {}",
