@@ -196,6 +196,13 @@ MappedFile::MappedFile(const std::string& path) {
   size_ = size;
 }
 
+void advise_large_pages(void* begin, std::size_t size) {
+  constexpr std::uintptr_t kLarge = std::uintptr_t{2} << 20;
+  const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(begin) + kLarge - 1) / kLarge * kLarge;
+  const std::uintptr_t end = (reinterpret_cast<std::uintptr_t>(begin) + size) / kLarge * kLarge;
+  if (end > first) (void)::madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+}
+
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::uint8_t*>(data_), size_);
 }

@@ -43,6 +43,9 @@ inline void write_file_atomically(const std::string& path, std::string_view text
   write_file_atomically(path, as_bytes(text));
 }
 
+// Asks the system to back memory that is still untouched with large pages where it lies on whole ones.
+void advise_large_pages(void* begin, std::size_t size);
+
 // Read-only memory map of a whole file; empty files give an empty view. A file cut short while mapped would raise
 // SIGBUS: map only files that mlx writes once and renames into place.
 class MappedFile {

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/toml.h"
+#include "data/row_blocks.h"
 #include "data/row_value.h"
 #include "data/rows.h"
 
@@ -116,28 +117,58 @@ bool add_number(Seen& seen, const Cell& cell) {
   return true;
 }
 
+void add_cells(Scan& out, const Row& row, const RowFile& file, CellReader& cells) {
+  for (const Cell& cell : row.cells) {
+    Seen& seen = out.columns[cell.column];
+    if (!seen.wanted || add_number(seen, cell)) continue;
+    const RowValue value = cells.read(cell, seen.collects && !seen.too_many);
+    const bool by_text = seen.declared == ColumnKind::kCategory && value.kind == RowValue::Kind::kNumber;
+    if (cells.wrong() && !by_text) {
+      fail_at_row(file, row.offset,
+                  fmt::format("column '{}': {} {}", seen.name, cells.text_of(cell).substr(0, 40), cells.wrong()));
+    }
+    if (value.kind != RowValue::Kind::kMissing) add_value(seen, value, file, row);
+  }
+}
+
+// False if the column must be read cell by cell.
+bool add_column(Seen& seen, const ColumnBlock& column, std::size_t rows) {
+  if (!seen.wanted) return true;
+  const std::optional<std::size_t> present = seen.collects ? std::nullopt : count_numbers(column, rows);
+  if (!present) return false;
+  seen.present += static_cast<std::int64_t>(*present), seen.in_numbers += static_cast<std::int64_t>(*present);
+  seen.passed_over = seen.passed_over || *present > 0;
+  return true;
+}
+
+void add_block(Scan& out, const RowBlock& block, const RowFile& file, CellReader& cells) {
+  std::vector<std::uint32_t> left;
+  for (std::size_t i = 0; i < block.columns.size(); ++i)
+    if (!add_column(out.columns[i], block.columns[i], block.rows)) left.push_back(static_cast<std::uint32_t>(i));
+  Row row;
+  for (std::size_t i = 0; !left.empty() && i < block.rows; ++i) {
+    read_cells(block, i, left, row);
+    add_cells(out, row, file, cells);
+  }
+}
+
 // `mixed`: columns that hold numbers and text.
 Scan scan(const RowFile& file, const RowOptions& options, const Names& mixed = {}) {
   const std::unique_ptr<TableReader> reader = read_table(file);
   CellReader cells(file.kind);
   Scan out;
-  Row row;
   out.no_header = reader->no_header();
-  while (reader->next(row)) {
+  const auto meet_columns = [&] {
     while (out.columns.size() < reader->columns().size())
       out.columns.push_back(first_seen(reader->columns()[out.columns.size()], file, options, mixed));
-    for (const Cell& cell : row.cells) {
-      Seen& seen = out.columns[cell.column];
-      if (!seen.wanted || add_number(seen, cell)) continue;
-      const RowValue value = cells.read(cell, seen.collects && !seen.too_many);
-      const bool by_text = seen.declared == ColumnKind::kCategory && value.kind == RowValue::Kind::kNumber;
-      if (cells.wrong() && !by_text) {
-        fail_at_row(file, row.offset,
-                    fmt::format("column '{}': {} {}", seen.name, cells.text_of(cell).substr(0, 40), cells.wrong()));
-      }
-      if (value.kind != RowValue::Kind::kMissing) add_value(seen, value, file, row);
-    }
-    ++out.rows;
+  };
+  for (RowBlock block; reader->next_block(block); out.rows += static_cast<std::int64_t>(block.rows)) {
+    meet_columns();
+    add_block(out, block, file, cells);
+  }
+  for (Row row; !reader->has_blocks() && reader->next(row); ++out.rows) {
+    meet_columns();
+    add_cells(out, row, file, cells);
   }
   if (out.rows == 0) throw TableError(ErrorKind::kCorrupt, file.name + ": it has no rows");
   if (mixed.empty()) {

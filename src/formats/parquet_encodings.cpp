@@ -146,6 +146,75 @@ Bytes split_streams(ByteView page, const ParquetColumn& column) {
 
 }  // namespace
 
+void ParquetRuns::begin_run() {
+  const auto byte = [&] {
+    if (at_ >= bytes_.size()) fail(ErrorKind::kCorrupt, "a page has fewer values than it says");
+    return bytes_[at_++];
+  };
+  std::uint64_t head = 0;
+  for (int shift = 0;; shift += 7) {
+    const std::uint8_t part = byte();
+    if (shift > 28) fail(ErrorKind::kCorrupt, "a run of values has an impossible length");
+    head |= std::uint64_t{part & 0x7fu} << shift;
+    if (part < 0x80) break;
+  }
+  packed_ = (head & 1) != 0;
+  if (packed_) {
+    // Writers may leave out what the last group does not need.
+    const std::uint64_t groups = head >> 1, bytes = bytes_.size() - at_;
+    const std::uint64_t size = std::min<std::uint64_t>(groups * width_, bytes);
+    left_ = width_ == 0 ? groups * 8 : std::min<std::uint64_t>(groups * 8, size * 8 / width_);
+    bit_ = at_ * 8;
+    at_ += static_cast<std::size_t>(size);
+  } else {
+    left_ = head >> 1;
+    value_ = 0;
+    for (std::size_t bits = 0; bits < width_; bits += 8) value_ |= static_cast<std::uint32_t>(byte()) << bits;
+  }
+  if (left_ == 0) fail(ErrorKind::kCorrupt, "a run of values is empty");
+}
+
+void ParquetRuns::read(std::span<std::uint32_t> out) {
+  while (!out.empty()) {
+    if (left_ == 0) begin_run();
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(left_, out.size()));
+    if (packed_)
+      unpack(out.first(count));
+    else
+      std::ranges::fill(out.first(count), value_);
+    left_ -= count;
+    out = out.subspan(count);
+  }
+}
+
+bool ParquetRuns::pass(std::size_t count, std::uint32_t value) {
+  if (left_ == 0 && count > 0) begin_run();
+  if (packed_ || value_ != value || left_ < count) return false;
+  left_ -= count;
+  return true;
+}
+
+// A number of up to 32 bits begins in the first of eight bytes, which can be loaded at once except at the end.
+void ParquetRuns::unpack(std::span<std::uint32_t> out) {
+  const std::uint64_t mask = (std::uint64_t{1} << width_) - 1;
+  const std::size_t size = bytes_.size(), begin = bit_;
+  const std::uint8_t* const from = bytes_.data();
+  const std::size_t loads = size < 8 || begin / 8 > size - 8 ? 0 : 8 * (size - 8) + 7 - begin;
+  std::size_t whole = width_ == 0 ? 0 : std::min(out.size(), loads / width_);
+  for (std::size_t i = 0, bit = begin; i < whole; ++i, bit += width_) {
+    std::uint64_t bits;
+    std::memcpy(&bits, from + bit / 8, sizeof bits);
+    out[i] = static_cast<std::uint32_t>(bits >> bit % 8 & mask);
+  }
+  for (; whole < out.size(); ++whole) {
+    const std::size_t bit = begin + whole * width_;
+    std::uint64_t bits = 0;
+    if (bit / 8 < size) std::memcpy(&bits, from + bit / 8, std::min<std::size_t>(sizeof bits, size - bit / 8));
+    out[whole] = static_cast<std::uint32_t>(bits >> bit % 8 & mask);
+  }
+  bit_ = begin + out.size() * width_;
+}
+
 Bytes plain_parquet_values(ParquetEncoding encoding, ByteView page, const ParquetColumn& column, std::size_t values,
                            std::size_t most) {
   const ParquetType type = column.type;

@@ -1,6 +1,7 @@
 // Parquet tables that pyarrow wrote (tests/data/parquet/make_parquet.py), cell by cell; damaged ones; Snappy.
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <random>
 #include <sstream>
 
@@ -8,6 +9,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "data/readers/table_format.h"
+#include "data/rows.h"
 #include "formats/parquet_encodings.h"
 #include "formats/snappy.h"
 
@@ -96,6 +98,139 @@ TEST_CASE("parquet: reading goes on at any row") {
     Row row;
     CHECK_FALSE(reader->next(row));
   }
+}
+
+namespace {
+
+// All that a reader says of its rows, to the end or to an error: by blocks, or by rows.
+std::string all_rows(const std::string& bytes, bool by_blocks) {
+  std::string text, buffer;
+  const auto add = [&](const Cell& cell) {
+    text += std::to_string(static_cast<int>(cell.form)) + std::string(text_of(cell, buffer)) + "|";
+  };
+  try {
+    const std::unique_ptr<TableReader> reader = open_table(bytes);
+    REQUIRE(reader->has_blocks());
+    for (Row row; !by_blocks && reader->next(row); text += "\n")
+      for (const Cell& cell : row.cells) add(cell);
+    for (RowBlock block; by_blocks && reader->next_block(block);) {
+      CHECK(block.rows > 0);
+      for (std::size_t row = 0; row < block.rows; ++row, text += "\n")
+        for (const ColumnBlock& column : block.columns) add(column.cell(row));
+    }
+  } catch (const Error& error) {
+    return text + error.message;
+  }
+  return text;
+}
+
+// The same table as CSV, whose rows are read cell by cell.
+std::string as_csv(const std::string& bytes) {
+  const std::unique_ptr<TableReader> reader = open_table(bytes);
+  std::string text, buffer;
+  for (const std::string& name : reader->columns()) text += (text.empty() ? "" : ",") + name;
+  for (Row row; reader->next(row);)
+    for (const Cell& cell : row.cells) text += (cell.column == 0 ? "\n" : ",") + std::string(text_of(cell, buffer));
+  return text + "\n";
+}
+
+}  // namespace
+
+TEST_CASE("parquet: blocks have the cells of rows, in damaged files too") {
+  std::mt19937 random(2);
+  for (const char* name :
+       {"snappy", "plain_v2_zstd", "groups_gzip", "pages_none", "int96", "empty", "delta", "delta_long", "blocks"}) {
+    CAPTURE(name);
+    const std::string whole = fixture(name + std::string(".parquet"));
+    CHECK(all_rows(whole, true) == all_rows(whole, false));
+    for (int i = 0; i < 60; ++i) {
+      CAPTURE(i);
+      std::string damaged = whole;
+      for (int change = 0; change < 1 + i % 3; ++change)
+        damaged[4 + random() % (whole.size() / (1 + i % 2) - 12)] = static_cast<char>(random());
+      CHECK(all_rows(damaged, true) == all_rows(damaged, false));
+    }
+  }
+}
+
+TEST_CASE("parquet: rows that are read by columns are those that are read cell by cell") {
+  NoProgress silent;
+  struct Task {
+    const char *file, *target, *loss;
+  };
+  for (const auto& [name, target, loss] :
+       {Task{"snappy", "i64", "mse"}, Task{"plain_v2_zstd", "i64", "softmax"}, Task{"groups_gzip", "id", "softmax"},
+        Task{"pages_none", "u64", "mse"}, Task{"delta", "clock", "softmax"}, Task{"int96", "i64", "mse"},
+        Task{"blocks", "wide", "mse"}, Task{"blocks", "class", "softmax"}, Task{"blocks", "yes", "binary"},
+        Task{"blocks", "half", "huber"}}) {
+    CAPTURE(name);
+    CAPTURE(target);
+    const std::string bytes = fixture(name + std::string(".parquet"));
+    const RowFile columns{memory_source(bytes), TableKind::kParquet, "table"};
+    const RowFile cells{memory_source(as_csv(bytes)), TableKind::kCsv, "table"};
+    RowOptions options;
+    options.targets = {target};
+    options.loss = loss;
+    options.missing = Missing::kIndicator;
+    if (std::string_view(name) != "blocks") options.columns["none"] = ColumnKind::kIgnore;
+    const RowSchema schema = fit_schema(columns, options);
+    CHECK(schema == fit_schema(cells, options));
+    const Rows got = read_rows(columns, schema, true, silent), want = read_rows(cells, schema, true, silent);
+    CHECK(got.count == want.count);
+    const auto same_bits = [](const auto& a, const auto& b) {
+      return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0;
+    };
+    CHECK(same_bits(got.numbers, want.numbers));
+    CHECK(got.codes == want.codes);
+    CHECK(got.labels == want.labels);
+    CHECK(got.targets == want.targets);
+  }
+}
+
+TEST_CASE("parquet: rows over batches, pages and groups") {
+  const std::unique_ptr<TableReader> reader = open_table(fixture("blocks.parquet"));
+  CHECK(reader->declared_rows() == 2500);
+  constexpr const char* kCities[] = {"Ulm", "Oslo", "NA", "Bonn"};
+  const auto want = [&](std::int64_t i) {
+    const Json none;
+    return Json{{"i", i % 11 == 3 ? none : Json((i * 7919) % 1000 - 500)},
+                {"wide", i * i * 1000003},
+                {"f", i % 700 > 600 || i % 13 == 5 ? none : Json(static_cast<double>(i) * 0.37)},
+                {"half", static_cast<double>(i) / 8},
+                {"city", i % 17 == 2 ? none : Json(kCities[i % 4])},
+                {"yes", i % 3 == 0},
+                {"class", i % 7}};
+  };
+  for (std::int64_t i = 0; i < 2500; ++i) REQUIRE(read_row(*reader) == want(i));
+  Row row;
+  CHECK_FALSE(reader->next(row));
+  for (const std::int64_t at : {1023, 1024, 1099, 1100, 2499, 0, 777}) {
+    reader->seek(static_cast<std::uint64_t>(at));
+    CHECK(read_row(*reader) == want(at));
+  }
+}
+
+TEST_CASE("parquet: of several bad values the one in the first row is told") {
+  NoProgress silent;
+  const std::string bytes = fixture("blocks.parquet");
+  const RowFile file{memory_source(bytes), TableKind::kParquet, "table"};
+  RowSchema schema;
+  schema.features = {{"wide"}, {"f"}, {"i"}, {"half"}};
+  const auto outcome = [&] {
+    try {
+      return std::to_string(read_rows(file, schema, false, silent).count);
+    } catch (const Error& error) {
+      return error.message;
+    }
+  };
+  CHECK(outcome() == "table: row 4: column 'i' has no value");  // row 6 lacks f
+  schema.features.pop_back();
+  schema.features[2] = {"city", {"Bonn", "Oslo"}};
+  CHECK(outcome() == "table: row 3: column 'city' has no value");
+  schema.impute = true;
+  CHECK(outcome() == "2500");
+  schema.features[1] = {"yes"};
+  CHECK(outcome() == "table: row 1: column 'yes': 'true' is not a number, unlike the column in the training split");
 }
 
 TEST_CASE("parquet: delta encodings over several blocks") {
@@ -204,4 +339,41 @@ TEST_CASE("parquet: a Snappy copy that repeats what it has just written reaches 
   Bytes plain(9);
   formats::unpack_snappy(Bytes{9, 2 << 2, 'a', 'b', 'c', (6 - 4) << 2 | 1, 3}, plain);
   CHECK(as_text(plain) == "abcabcabc");
+}
+
+TEST_CASE("snappy: long sequences of literals and copies, read in blocks far from the ends") {
+  std::mt19937 random(3);
+  std::string expected, elements;
+  const auto add = [&](std::size_t value, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) elements.push_back(static_cast<char>(value >> 8 * i));
+  };
+  while (expected.size() < 20000) {
+    if (expected.empty() || random() % 2 == 0) {
+      const std::size_t count = 1 + random() % (random() % 8 == 0 ? 300 : 20);
+      const bool sized = count > 60;
+      add((sized ? 61 : count - 1) << 2, 1);
+      if (sized) add(count - 1, 2);
+      for (std::size_t i = 0; i < count; ++i) expected.push_back(static_cast<char>(random()));
+      elements += expected.substr(expected.size() - count);
+      continue;
+    }
+    const std::size_t offset = 1 + random() % std::min<std::size_t>(expected.size(), random() % 2 ? 20 : 2000);
+    const bool two = random() % 2 != 0;
+    const std::size_t count = two ? 1 + random() % 64 : 4 + random() % 8;
+    if (two) {
+      add((count - 1) << 2 | 2, 1), add(offset, 2);
+    } else {
+      add(offset >> 8 << 5 | (count - 4) << 2 | 1, 1), add(offset, 1);
+    }
+    for (std::size_t i = 0; i < count; ++i) expected.push_back(expected[expected.size() - offset]);
+  }
+  std::string packed;
+  for (std::size_t size = expected.size(); size > 0; size >>= 7)
+    packed.push_back(static_cast<char>((size & 127) | (size > 127 ? 128 : 0)));
+  packed += elements;
+  Bytes plain(expected.size());
+  formats::unpack_snappy(as_bytes(packed), plain);
+  CHECK(as_text(plain) == expected);
+  for (std::size_t size = 0; size < packed.size(); size += 97)
+    CHECK_THROWS_AS(formats::unpack_snappy(as_bytes(packed.substr(0, size)), plain), Error);
 }

@@ -1,5 +1,5 @@
 // Readers of tables, of conversations and of IDX files: whatever a file says, its rows are the same when they are read
-// again, and every message of a conversation begins and ends once.
+// again and when they are read in blocks, and every message of a conversation begins and ends once.
 #include "data/kinds/chat.h"
 #include "data/readers/idx_reader.h"
 #include "data/readers/table_format.h"
@@ -39,6 +39,39 @@ void read_rows_twice(const std::string& file, const char* name) {
   fuzz::require(reader->next(row) && row.offset == kept && shown(*reader, row) == expected, "the row is found again");
 }
 
+// Blocks have the rows that next() gives, and end as these do: at the end, or with the same error.
+void read_blocks(const std::string& file) {
+  const FoundTable found = find_table(memory_source(file), "table.csv");
+  const std::unique_ptr<TableReader> by_blocks = read_table(found.open(), found.kind);
+  const std::unique_ptr<TableReader> by_rows = read_table(found.open(), found.kind);
+  if (!by_blocks->has_blocks()) return;
+  RowBlock block;
+  Row row, same;
+  const auto failed = [](auto&& read) -> std::string {
+    try {
+      return read() ? "" : "the end";
+    } catch (const Error& error) {
+      return error.message;
+    }
+  };
+  for (std::uint64_t rows = 0; rows < kMostRows; rows += block.rows) {
+    const std::string end = failed([&] { return by_blocks->next_block(block); });
+    if (!end.empty()) {
+      fuzz::require(failed([&] { return by_rows->next(row); }) == end, "blocks end as rows do");
+      return;
+    }
+    for (std::size_t i = 0; i < block.rows; ++i) {
+      fuzz::require(by_rows->next(row) && row.offset == block.offset + i, "a block has rows that follow each other");
+      same.cells.clear();
+      for (const ColumnBlock& column : block.columns) {
+        same.cells.push_back(column.cell(i));
+        same.cells.back().column = static_cast<std::uint32_t>(same.cells.size() - 1);
+      }
+      fuzz::require(shown(*by_blocks, same) == shown(*by_rows, row), "a block has the cells of its rows");
+    }
+  }
+}
+
 std::size_t count_of(std::string_view mark, const std::string& text) {
   std::size_t count = 0;
   for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) ++count;
@@ -73,6 +106,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   constexpr const char* kNames[] = {"table.csv", "table.tsv", "table.jsonl"};
   const std::string file(reinterpret_cast<const char*>(data), size);
   fuzz::errors_are_fine([&] { read_rows_twice(file, kNames[size % 3]); });
+  fuzz::errors_are_fine([&] { read_blocks(file); });
   fuzz::errors_are_fine([&] { read_conversation(file); });
   fuzz::errors_are_fine([&] { read_images({data, size}); });
   return 0;

@@ -175,6 +175,16 @@ std::unique_ptr<ByteStream> open_deflated(ReadAt read_at, const std::string& fil
   return std::make_unique<GzipStream>(std::move(read_at), file, true);
 }
 
+bool ZstdUnpacker::unpack(ByteView packed, std::span<std::uint8_t> plain) {
+  if (!zstd_) zstd_.reset(ZSTD_createDCtx());
+  if (!zstd_) throw std::bad_alloc();
+  return ZSTD_decompressDCtx(zstd_.get(), plain.data(), plain.size(), packed.data(), packed.size()) == plain.size();
+}
+
+void ZstdUnpacker::Free::operator()(ZSTD_DCtx_s* zstd) const {
+  ZSTD_freeDCtx(zstd);
+}
+
 std::unique_ptr<ByteStream> open_stream(const store::BlobReader& blob, const std::string& file) {
   return open_stream(
       [&blob](std::uint64_t offset, void* data, std::size_t count) { return blob.read_at(offset, data, count); }, file);

@@ -5,10 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/bytes.h"
 #include "store/pack/store.h"
+
+struct ZSTD_DCtx_s;
 
 namespace mlx::data {
 
@@ -32,6 +35,18 @@ using ReadAt = std::function<std::size_t(std::uint64_t, void*, std::size_t)>;
 std::unique_ptr<ByteStream> open_stream(ReadAt read_at, const std::string& file);
 // The same for raw deflate data (RFC 1951), which has no mark; what follows its end is not read.
 std::unique_ptr<ByteStream> open_deflated(ReadAt read_at, const std::string& file);
+// Decompresses small zstd streams that are in memory, one after the other, without a stream for each.
+class ZstdUnpacker {
+ public:
+  // False if the result has not exactly the size of `plain`, or if the data is damaged: a stream tells what is wrong.
+  bool unpack(ByteView packed, std::span<std::uint8_t> plain);
+
+ private:
+  struct Free {
+    void operator()(ZSTD_DCtx_s* zstd) const;
+  };
+  std::unique_ptr<ZSTD_DCtx_s, Free> zstd_;  // made when it is needed
+};
 // By the first four bytes of a file.
 bool is_compressed(ByteView head);
 // A file's name without the ending of a compression (.gz, .zst).

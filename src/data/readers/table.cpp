@@ -5,6 +5,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 
 #include "base/error.h"
 #include "data/readers/table_format.h"
@@ -145,6 +146,20 @@ std::string_view text_of(const Cell& cell, std::string& buffer) {
                                                   : std::to_chars(begin, begin + buffer.size(), cell.number);
   buffer.resize(static_cast<std::size_t>(done.ptr - begin));
   return buffer;
+}
+
+Cell ColumnBlock::cell(std::size_t row) const {
+  if (cells) return cells[codes ? codes[row] : row];
+  Cell cell;
+  cell.form = Cell::Form::kNull;
+  if (integers && !(present && present[row] == 0)) {
+    cell.form = Cell::Form::kInt;
+    cell.integer = integers[row];
+  } else if (floats && !std::isnan(floats[row])) {
+    cell.form = Cell::Form::kFloat;
+    cell.number = floats[row];
+  }
+  return cell;
 }
 
 std::unique_ptr<TableReader> read_table(std::unique_ptr<Source> source, TableKind kind, const std::string& table) {

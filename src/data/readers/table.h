@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,11 +57,36 @@ struct Row {
   std::vector<Cell> cells;
 };
 
+// The values of one column in rows that follow each other: all integers, all floats, or cells. Of these three one is
+// set. What it points to lives until the next rows are read.
+struct ColumnBlock {
+  const std::int64_t* integers = nullptr;
+  const std::uint8_t* present = nullptr;  // of integers: 0 in rows without a value; null if all have one
+  const double* floats = nullptr;         // NaN in rows without a value
+  const Cell* cells = nullptr;
+  const std::uint32_t* codes = nullptr;  // a row's cell is cells[codes[row]]; null: cells[row]
+  std::size_t count = 0;                 // of the cells that codes point to
+  std::uint64_t dictionary = 0;          // another number if those cells are others
+
+  Cell cell(std::size_t row) const;  // its column is not set
+};
+
+struct RowBlock {
+  std::uint64_t offset = 0;  // of the first row; those of the others follow
+  std::size_t rows = 0;
+  std::vector<ColumnBlock> columns;  // as columns() has them
+};
+
 class TableReader {
  public:
   virtual ~TableReader() = default;
   // False at the end. Empty lines are skipped.
   virtual bool next(Row& row) = 0;
+  // True if the format stores columns of typed values, which next_block() hands out faster than next() does.
+  virtual bool has_blocks() const { return false; }
+  // The next rows, at least one; false at the end. A row that cannot be read is an error when it is the first one, so
+  // that all rows before it have been handed out, as by next().
+  virtual bool next_block(RowBlock&) { return false; }
   // Continues with the row that begins at `offset`.
   virtual void seek(std::uint64_t offset) = 0;
   // Known from the beginning, except for JSON lines, where they are in the order in which keys appeared.
@@ -69,6 +95,8 @@ class TableReader {
   virtual std::string no_header() const { return {}; }
   // Guesses about the rows read so far that may be wrong: "cells end at ';'"; else "".
   virtual std::string found_out() const { return {}; }
+  // What the file says without being read, which may be wrong.
+  virtual std::optional<std::uint64_t> declared_rows() const { return std::nullopt; }
 };
 // The source's bytes are plain: neither compressed nor UTF-16 (table_format.h). `table`: which of the file's tables; ""
 // for the only one. kUsage if the format has no names of tables.

@@ -1,5 +1,7 @@
 // Parquet files as tables: the columns that are not nested, row group by row group.
 #include <algorithm>
+#include <deque>
+#include <limits>
 
 #include "base/error.h"
 #include "data/readers/parquet_values.h"
@@ -10,6 +12,8 @@ namespace {
 
 constexpr std::uint64_t kLargestFooter = 256 << 20;
 constexpr std::uint64_t kTail = 8;  // the footer's length and the mark
+// Values and rows that are decoded at once: a second level cache holds them.
+constexpr std::size_t kBatch = 64 << 10, kLeastRows = 64, kMostRows = 1024;
 
 formats::ParquetFooter read_footer(const Source& source) {
   const std::uint64_t size = source.size();
@@ -27,7 +31,10 @@ formats::ParquetFooter read_footer(const Source& source) {
 
 class ParquetReader final : public TableReader {
  public:
-  explicit ParquetReader(std::unique_ptr<Source> source) : source_(std::move(source)), footer_(read_footer(*source_)) {
+  explicit ParquetReader(std::unique_ptr<Source> source)
+      : source_(std::move(source)), footer_(read_footer(*source_)), pages_{*source_} {
+    const std::size_t batch =
+        std::clamp(kBatch / std::max<std::size_t>(footer_.columns.size(), 1), kLeastRows, kMostRows);
     for (std::size_t i = 0; i < footer_.columns.size(); ++i) {
       const formats::ParquetColumn& column = footer_.columns[i];
       if (!ParquetValues::can_read(column)) {
@@ -36,7 +43,7 @@ class ParquetReader final : public TableReader {
       }
       chunks_.push_back(i);
       columns_.push_back(column.name);
-      values_.emplace_back(*source_, column);
+      values_.emplace_back(pages_, column, batch);
     }
     if (columns_.empty())
       throw Error(ErrorKind::kCorrupt, "parquet: the file has no column of numbers or text",
@@ -46,21 +53,29 @@ class ParquetReader final : public TableReader {
   }
 
   bool next(Row& row) override {
-    while (group_ < footer_.groups.size() && in_group_ == footer_.groups[group_].rows) ++group_, in_group_ = 0;
-    if (group_ == footer_.groups.size()) return false;
-    try {
-      if (!opened_ || in_group_ == 0) open_group();
-      row.offset = row_;
-      row.cells.resize(columns_.size());
-      for (std::size_t i = 0; i < columns_.size(); ++i) {
-        row.cells[i].column = static_cast<std::uint32_t>(i);
-        values_[i].next(row.cells[i]);
-      }
-    } catch (const Error& error) {
-      if (error.kind != ErrorKind::kCorrupt) throw;
-      throw Error(error.kind, fmt::format("row {}: {}", row_ + 1, error.message), error.hint);
+    if (!begin_row()) return false;
+    row.offset = row_;
+    row.cells.resize(columns_.size());
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      row.cells[i] = values_[i].block().cell(0);
+      row.cells[i].column = static_cast<std::uint32_t>(i);
     }
-    ++row_, ++in_group_;
+    pass(1);
+    return true;
+  }
+
+  bool has_blocks() const override { return true; }
+  bool next_block(RowBlock& block) override {
+    if (!begin_row()) return false;
+    block.offset = row_;
+    block.rows = static_cast<std::size_t>(
+        std::min<std::uint64_t>(footer_.groups[group_].rows - in_group_, std::numeric_limits<std::size_t>::max()));
+    block.columns.clear();
+    for (const ParquetValues& values : values_) {
+      block.rows = std::min(block.rows, values.decoded());
+      block.columns.push_back(values.block());
+    }
+    pass(block.rows);
     return true;
   }
 
@@ -72,11 +87,34 @@ class ParquetReader final : public TableReader {
     opened_ = false;
   }
   const std::vector<std::string>& columns() const override { return columns_; }
+  std::optional<std::uint64_t> declared_rows() const override {
+    std::uint64_t rows = 0;
+    for (const formats::ParquetGroup& group : footer_.groups) rows += group.rows;
+    return rows;
+  }
   std::string found_out() const override {
     return left_out_.empty() ? "" : fmt::format("left out as lists, groups or binary: {}", left_out_);
   }
 
  private:
+  // Decodes the next row and more; false at the end.
+  bool begin_row() {
+    while (group_ < footer_.groups.size() && in_group_ == footer_.groups[group_].rows) ++group_, in_group_ = 0;
+    if (group_ == footer_.groups.size()) return false;
+    try {
+      if (!opened_ || in_group_ == 0) open_group();
+      for (ParquetValues& values : values_) values.decode();
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kCorrupt) throw;
+      throw Error(error.kind, fmt::format("row {}: {}", row_ + 1, error.message), error.hint);
+    }
+    return true;
+  }
+  void pass(std::size_t rows) {
+    for (ParquetValues& values : values_) values.pass(rows);
+    row_ += rows, in_group_ += rows;
+  }
+
   // At row in_group_ of the group.
   void open_group() {
     for (std::size_t i = 0; i < values_.size(); ++i) {
@@ -88,6 +126,7 @@ class ParquetReader final : public TableReader {
 
   std::unique_ptr<Source> source_;
   formats::ParquetFooter footer_;
+  ParquetPages pages_;
   std::vector<std::size_t> chunks_;  // of a group: those of columns_
   std::vector<std::string> columns_;
   std::deque<ParquetValues> values_;

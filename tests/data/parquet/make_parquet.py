@@ -97,3 +97,16 @@ long = pa.table({
 write("delta_long", long, use_dictionary=False, data_page_version="2.0", compression="zstd",
       column_encoding={"i32": "DELTA_BINARY_PACKED", "i64": "DELTA_BINARY_PACKED", "step": "DELTA_BINARY_PACKED",
                        "text": "DELTA_LENGTH_BYTE_ARRAY", "path": "DELTA_BYTE_ARRAY"})
+# More rows than a batch has, in groups and pages that end at odd places; dictionaries that become too large on the way.
+N = 2500
+blocks = pa.table({
+    "i": pa.array([None if i % 11 == 3 else (i * 7919) % 1000 - 500 for i in range(N)], pa.int32()),
+    "wide": pa.array([i * i * 1000003 for i in range(N)], pa.int64()),
+    "f": pa.array([None if i % 700 > 600 else math.nan if i % 13 == 5 else i * 0.37 for i in range(N)], pa.float64()),
+    "half": pa.array([i / 8 for i in range(N)], pa.float32()),
+    "city": pa.array([None if i % 17 == 2 else ["Ulm", "Oslo", "NA", "Bonn"][i % 4] for i in range(N)], pa.string()),
+    "yes": pa.array([i % 3 == 0 for i in range(N)], pa.bool_()),
+    "class": pa.array([i % 7 for i in range(N)], pa.uint8()),
+})
+pq.write_table(blocks, "blocks.parquet", row_group_size=1100, data_page_size=900, write_batch_size=90,
+               dictionary_pagesize_limit=1500)
