@@ -9,12 +9,12 @@
 namespace mlx::data {
 namespace {
 
-constexpr double kMost = std::numeric_limits<float>::max(), kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kLargestFloat = std::numeric_limits<float>::max();
 
 // False for NaN too. Without their signs doubles are ordered as their bits are, so that a difference of these below 0
 // tells of a number that does not fit. The loop has neither branches nor comparisons.
 bool all_fit(const double* values, std::size_t count) {
-  constexpr std::uint64_t kSign = std::uint64_t{1} << 63, kMostBits = std::bit_cast<std::uint64_t>(kMost);
+  constexpr std::uint64_t kSign = std::uint64_t{1} << 63, kMostBits = std::bit_cast<std::uint64_t>(kLargestFloat);
   std::uint64_t below = 0;
   for (std::size_t i = 0; i < count; ++i) below |= kMostBits - (std::bit_cast<std::uint64_t>(values[i]) & ~kSign);
   return (below & kSign) == 0;
@@ -24,7 +24,7 @@ bool all_fit(const double* values, std::size_t count) {
 std::optional<std::size_t> count_fitting(const double* values, std::size_t count) {
   std::size_t present = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    if (std::abs(values[i]) > kMost) return std::nullopt;
+    if (std::abs(values[i]) > kLargestFloat) return std::nullopt;
     present += !std::isnan(values[i]);
   }
   return present;
@@ -43,10 +43,10 @@ BlockNumbers numbers_of(const ColumnBlock& column, std::size_t rows, double* scr
   const std::optional<std::size_t> present = count_numbers(column, rows);
   if (!present) return {};
   for (std::size_t i = 0; column.floats && i < rows; ++i)
-    scratch[i] = std::isnan(column.floats[i]) ? kNone : column.floats[i];  // of the many NaN always the same
+    scratch[i] = std::isnan(column.floats[i]) ? kNoNumber : column.floats[i];  // of the many NaN always the same
   for (std::size_t i = 0; column.integers && i < rows; ++i) scratch[i] = static_cast<double>(column.integers[i]);
   for (std::size_t i = 0; column.present && i < rows; ++i)
-    if (column.present[i] == 0) scratch[i] = kNone;
+    if (column.present[i] == 0) scratch[i] = kNoNumber;
   return {scratch, *present < rows};
 }
 

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <vector>
 
 #include "data/readers/table.h"
 
 namespace mlx::data {
+
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();  // in rows without a value
 
 // How many rows of the column have a value; nullopt if they are not all numbers that fit a float.
 std::optional<std::size_t> count_numbers(const ColumnBlock& column, std::size_t rows);

@@ -1,7 +1,6 @@
 // Reads a table's rows by a schema: cell by cell, or column by column where the format has blocks of typed values.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -16,7 +15,6 @@ namespace mlx::data {
 namespace {
 
 constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kRecent = 256;
 
 // The destination of a column's values. Values of categories and classes are looked up.
@@ -89,7 +87,7 @@ class RowReader {
     while (reader.next(row)) {
       meet_columns(reader.columns());
       if (count_ == 0 && file_.kind != TableKind::kJsonLines) check_columns();
-      std::ranges::fill(numbers_, kNone);
+      std::ranges::fill(numbers_, kNoNumber);
       std::ranges::fill(codes_, kUnknown);
       add_cells(row, 0, 0);
       take_(view(0));
@@ -176,7 +174,7 @@ class RowReader {
 
   void clear(const Place& place, std::size_t rows) {
     for (std::size_t i = 0; i < rows; ++i) {
-      if (place.to == Place::To::kNumber) numbers_[i * of_numbers_ + place.slot] = kNone;
+      if (place.to == Place::To::kNumber) numbers_[i * of_numbers_ + place.slot] = kNoNumber;
       if (place.to == Place::To::kCode) codes_[i * of_codes_ + place.slot] = kUnknown;
     }
   }
