@@ -4,17 +4,17 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 namespace mlx::data {
 namespace {
 
-constexpr double kMost = std::numeric_limits<float>::max(), kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr double kLargestFloat = std::numeric_limits<float>::max();
+constexpr std::size_t kKnownIntegers = 64;
 
 // False for NaN too. Without their signs doubles are ordered as their bits are, so that a difference of these below 0
 // tells of a number that does not fit. The loop has neither branches nor comparisons.
 bool all_fit(const double* values, std::size_t count) {
-  constexpr std::uint64_t kSign = std::uint64_t{1} << 63, kMostBits = std::bit_cast<std::uint64_t>(kMost);
+  constexpr std::uint64_t kSign = std::uint64_t{1} << 63, kMostBits = std::bit_cast<std::uint64_t>(kLargestFloat);
   std::uint64_t below = 0;
   for (std::size_t i = 0; i < count; ++i) below |= kMostBits - (std::bit_cast<std::uint64_t>(values[i]) & ~kSign);
   return (below & kSign) == 0;
@@ -24,7 +24,7 @@ bool all_fit(const double* values, std::size_t count) {
 std::optional<std::size_t> count_fitting(const double* values, std::size_t count) {
   std::size_t present = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    if (std::abs(values[i]) > kMost) return std::nullopt;
+    if (std::abs(values[i]) > kLargestFloat) return std::nullopt;
     present += !std::isnan(values[i]);
   }
   return present;
@@ -43,10 +43,10 @@ BlockNumbers numbers_of(const ColumnBlock& column, std::size_t rows, double* scr
   const std::optional<std::size_t> present = count_numbers(column, rows);
   if (!present) return {};
   for (std::size_t i = 0; column.floats && i < rows; ++i)
-    scratch[i] = std::isnan(column.floats[i]) ? kNone : column.floats[i];  // of the many NaN always the same
+    scratch[i] = std::isnan(column.floats[i]) ? kNoNumber : column.floats[i];  // of the many NaN always the same
   for (std::size_t i = 0; column.integers && i < rows; ++i) scratch[i] = static_cast<double>(column.integers[i]);
   for (std::size_t i = 0; column.present && i < rows; ++i)
-    if (column.present[i] == 0) scratch[i] = kNone;
+    if (column.present[i] == 0) scratch[i] = kNoNumber;
   return {scratch, *present < rows};
 }
 
@@ -68,6 +68,45 @@ void transpose(const std::vector<const double*>& columns, std::size_t rows, doub
     }
     for (std::size_t i = 0; i < count; ++i)
       for (std::size_t row = 0; from[i] && row < rows; ++row) to[row * width + first + i] = from[i][row];
+  }
+}
+
+std::optional<std::size_t> KnownValues::count(const ColumnBlock& column, std::size_t rows) const {
+  std::size_t present = 0;
+  if (column.codes && column.dictionary == dictionary_ && !cells_.empty()) {
+    for (std::size_t i = 0; i < rows; ++i) {
+      const Met met = cells_[column.codes[i]];
+      if (met == Met::kNever) return std::nullopt;
+      present += met == Met::kText;
+    }
+    return present;
+  }
+  if (!column.integers || integers_.empty()) return std::nullopt;
+  for (std::size_t i = 0; i < rows; ++i) {
+    if (column.present && column.present[i] == 0) continue;
+    if (integers_[static_cast<std::uint64_t>(column.integers[i]) % kKnownIntegers] != column.integers[i])
+      return std::nullopt;
+    ++present;
+  }
+  return present;
+}
+
+void KnownValues::keep(const ColumnBlock& column, std::size_t rows, CellReader& cells) {
+  if (column.codes) {
+    if (column.dictionary != dictionary_) cells_.clear();
+    dictionary_ = column.dictionary;
+    cells_.resize(column.count, Met::kNever);
+    for (std::size_t i = 0; i < rows; ++i) {
+      Met& met = cells_[column.codes[i]];
+      if (met != Met::kNever) continue;
+      const RowValue value = cells.read(column.cell(i), false);
+      if (value.kind != RowValue::Kind::kNumber) met = value.kind == RowValue::Kind::kText ? Met::kText : Met::kNone;
+    }
+  } else if (column.integers) {
+    integers_.resize(kKnownIntegers);
+    for (std::size_t i = 0; i < rows; ++i)
+      if (!column.present || column.present[i] != 0)
+        integers_[static_cast<std::uint64_t>(column.integers[i]) % kKnownIntegers] = column.integers[i];
   }
 }
 
