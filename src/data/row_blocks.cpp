@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 namespace mlx::data {
 namespace {
 
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
+constexpr std::size_t kKnownIntegers = 64;
 
 // False for NaN too. Without their signs doubles are ordered as their bits are, so that a difference of these below 0
 // tells of a number that does not fit. The loop has neither branches nor comparisons.
@@ -68,6 +68,45 @@ void transpose(const std::vector<const double*>& columns, std::size_t rows, doub
     }
     for (std::size_t i = 0; i < count; ++i)
       for (std::size_t row = 0; from[i] && row < rows; ++row) to[row * width + first + i] = from[i][row];
+  }
+}
+
+std::optional<std::size_t> KnownValues::count(const ColumnBlock& column, std::size_t rows) const {
+  std::size_t present = 0;
+  if (column.codes && column.dictionary == dictionary_ && !cells_.empty()) {
+    for (std::size_t i = 0; i < rows; ++i) {
+      const Met met = cells_[column.codes[i]];
+      if (met == Met::kNever) return std::nullopt;
+      present += met == Met::kText;
+    }
+    return present;
+  }
+  if (!column.integers || integers_.empty()) return std::nullopt;
+  for (std::size_t i = 0; i < rows; ++i) {
+    if (column.present && column.present[i] == 0) continue;
+    if (integers_[static_cast<std::uint64_t>(column.integers[i]) % kKnownIntegers] != column.integers[i])
+      return std::nullopt;
+    ++present;
+  }
+  return present;
+}
+
+void KnownValues::keep(const ColumnBlock& column, std::size_t rows, CellReader& cells) {
+  if (column.codes) {
+    if (column.dictionary != dictionary_) cells_.clear();
+    dictionary_ = column.dictionary;
+    cells_.resize(column.count, Met::kNever);
+    for (std::size_t i = 0; i < rows; ++i) {
+      Met& met = cells_[column.codes[i]];
+      if (met != Met::kNever) continue;
+      const RowValue value = cells.read(column.cell(i), false);
+      if (value.kind != RowValue::Kind::kNumber) met = value.kind == RowValue::Kind::kText ? Met::kText : Met::kNone;
+    }
+  } else if (column.integers) {
+    integers_.resize(kKnownIntegers);
+    for (std::size_t i = 0; i < rows; ++i)
+      if (!column.present || column.present[i] != 0)
+        integers_[static_cast<std::uint64_t>(column.integers[i]) % kKnownIntegers] = column.integers[i];
   }
 }
 

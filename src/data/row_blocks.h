@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "data/readers/table.h"
+#include "data/row_value.h"
 
 namespace mlx::data {
 
-constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();  // in rows without a value
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 // How many rows of the column have a value; nullopt if they are not all numbers that fit a float.
 std::optional<std::size_t> count_numbers(const ColumnBlock& column, std::size_t rows);
@@ -26,6 +27,21 @@ BlockNumbers numbers_of(const ColumnBlock& column, std::size_t rows, double* scr
 
 // Writes columns beside each other: to[row * columns.size() + i] is columns[i][row]. Those that are null are left out.
 void transpose(const std::vector<const double*>& columns, std::size_t rows, double* to);
+
+// Values that were read cell by cell before, of a column whose later values tell nothing new if they are among these:
+// text by the indices of a dictionary's cells, and integers that were met lately.
+class KnownValues {
+ public:
+  // How many rows have a value; nullopt if one is not known.
+  std::optional<std::size_t> count(const ColumnBlock& column, std::size_t rows) const;
+  void keep(const ColumnBlock& column, std::size_t rows, CellReader& cells);
+
+ private:
+  enum class Met : std::uint8_t { kNever, kText, kNone };
+  std::vector<Met> cells_;
+  std::uint64_t dictionary_ = 0;
+  std::vector<std::optional<std::int64_t>> integers_;
+};
 
 // The cells of row `index` in some of the block's columns.
 void read_cells(const RowBlock& block, std::size_t index, const std::vector<std::uint32_t>& columns, Row& row);

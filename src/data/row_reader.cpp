@@ -15,7 +15,7 @@ namespace mlx::data {
 namespace {
 
 constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
-constexpr std::size_t kRecent = 256;
+constexpr std::size_t kRecentCodes = 256;
 
 // The destination of a column's values. Values of categories and classes are looked up.
 struct Place {
@@ -32,7 +32,7 @@ struct Place {
 };
 
 // Of a cell, where it is not the index of a value.
-constexpr std::int32_t kUnknown = -1, kMissing = -2, kNotMet = -3;
+constexpr std::int32_t kUnknownCode = -1, kMissingCode = -2, kNotMet = -3;
 
 std::unordered_map<std::string_view, std::int32_t> codes_of(const Column& column) {
   std::unordered_map<std::string_view, std::int32_t> codes;
@@ -88,7 +88,7 @@ class RowReader {
       meet_columns(reader.columns());
       if (count_ == 0 && file_.kind != TableKind::kJsonLines) check_columns();
       std::ranges::fill(numbers_, kNoNumber);
-      std::ranges::fill(codes_, kUnknown);
+      std::ranges::fill(codes_, kUnknownCode);
       add_cells(row, 0, 0);
       take_(view(0));
       report(row.offset, progress);
@@ -175,7 +175,7 @@ class RowReader {
   void clear(const Place& place, std::size_t rows) {
     for (std::size_t i = 0; i < rows; ++i) {
       if (place.to == Place::To::kNumber) numbers_[i * of_numbers_ + place.slot] = kNoNumber;
-      if (place.to == Place::To::kCode) codes_[i * of_codes_ + place.slot] = kUnknown;
+      if (place.to == Place::To::kCode) codes_[i * of_codes_ + place.slot] = kUnknownCode;
     }
   }
 
@@ -206,8 +206,8 @@ class RowReader {
     const std::size_t step = label ? 1 : of_codes_;
     for (std::size_t i = 0; i < rows; ++i) {
       const std::int32_t code = code_in(column, i, place);
-      if (code < 0 && (label || (code == kMissing && !schema_.impute))) return false;
-      to[i * step] = std::max(code, kUnknown);
+      if (code < 0 && (label || (code == kMissingCode && !schema_.impute))) return false;
+      to[i * step] = std::max(code, kUnknownCode);
     }
     return true;
   }
@@ -219,8 +219,8 @@ class RowReader {
       return code;
     }
     if (!column.integers || (column.present && column.present[row] == 0)) return code_of(column.cell(row), place);
-    place.recent.resize(kRecent, {0, kNotMet});
-    auto& [integer, code] = place.recent[static_cast<std::uint64_t>(column.integers[row]) % kRecent];
+    place.recent.resize(kRecentCodes, {0, kNotMet});
+    auto& [integer, code] = place.recent[static_cast<std::uint64_t>(column.integers[row]) % kRecentCodes];
     if (code == kNotMet || integer != column.integers[row])
       integer = column.integers[row], code = code_of(column.cell(row), place);
     return code;
@@ -228,9 +228,9 @@ class RowReader {
 
   std::int32_t code_of(const Cell& cell, const Place& place) {
     const RowValue value = cells_.read(cell);
-    if (value.kind == RowValue::Kind::kMissing) return kMissing;
+    if (value.kind == RowValue::Kind::kMissing) return kMissingCode;
     const auto found = place.codes.find(value.text);
-    return found == place.codes.end() ? kUnknown : found->second;
+    return found == place.codes.end() ? kUnknownCode : found->second;
   }
 
   // Reads cells into row `index`, in which `filled` places have their values.

@@ -45,6 +45,7 @@ struct Seen {
   bool passed_over = false;  // a number that was not collected
   TextSet values;
   bool too_many = false;
+  KnownValues known;  // of blocks: values that are only counted from now on
 };
 using Names = std::set<std::string, std::less<>>;
 
@@ -134,10 +135,12 @@ void add_cells(Scan& out, const Row& row, const RowFile& file, CellReader& cells
 // False if the column must be read cell by cell.
 bool add_column(Seen& seen, const ColumnBlock& column, std::size_t rows) {
   if (!seen.wanted) return true;
-  const std::optional<std::size_t> present = seen.collects ? std::nullopt : count_numbers(column, rows);
-  if (!present) return false;
-  seen.present += static_cast<std::int64_t>(*present), seen.in_numbers += static_cast<std::int64_t>(*present);
-  seen.passed_over = seen.passed_over || *present > 0;
+  const std::optional<std::size_t> numbers = seen.collects ? std::nullopt : count_numbers(column, rows);
+  const std::optional<std::size_t> known = numbers ? numbers : seen.known.count(column, rows);
+  if (!known) return false;
+  seen.present += static_cast<std::int64_t>(*known);
+  if (!column.cells) seen.in_numbers += static_cast<std::int64_t>(*known);
+  if (numbers) seen.passed_over = seen.passed_over || *numbers > 0;
   return true;
 }
 
@@ -150,6 +153,7 @@ void add_block(Scan& out, const RowBlock& block, const RowFile& file, CellReader
     read_cells(block, i, left, row);
     add_cells(out, row, file, cells);
   }
+  for (const std::uint32_t i : left) out.columns[i].known.keep(block.columns[i], block.rows, cells);
 }
 
 // `mixed`: columns that hold numbers and text.
