@@ -18,6 +18,7 @@ if [ ! -e "$moto/complete" ]; then
 fi
 exec 8>&-
 
+: >"$work/moto.log"  # bug: it was read before the server's process had made it
 "$moto/bin/moto_server" -H 127.0.0.1 -p 0 >"$work/moto.log" 2>&1 &
 server=$!
 trap 'kill $server 2>/dev/null; cleanup' EXIT
