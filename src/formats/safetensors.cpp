@@ -56,23 +56,46 @@ std::uint64_t unsigned_number(const Sorted& value, const std::string& what, std:
   return value.get<std::uint64_t>();
 }
 
-// base/json.h keeps keys in file order and searches them one by one. A header of 100 MB may have millions of keys, so
-// this is a sorted tree. Refuses doubled names (the parser would keep the last) and nesting that no header has.
-Sorted parse_header(std::string_view text) {
-  constexpr std::size_t kDeepest = 4;
-  std::vector<std::set<std::string>> open;  // names in the enclosing objects and arrays
-  const auto visit = [&](int, Sorted::parse_event_t event, Sorted& parsed) {
-    using Event = Sorted::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) open.emplace_back();
-    if (event == Event::object_end || event == Event::array_end) open.pop_back();
-    if (open.size() > kDeepest) fail(ErrorKind::kCorrupt, "safetensors header: nested deeper than {} levels", kDeepest);
-    if (event == Event::key && !open.back().insert(parsed.get<std::string>()).second) {
-      fail(ErrorKind::kCorrupt, "safetensors header: the name '{}' occurs twice", parsed.get<std::string>());
-    }
+// Builds the header, and refuses doubled names (the parser would keep the last) and nesting that no header has. A
+// handler of events, because the parser's callback looks through all tensors before each.
+class HeaderBuilder : public nlohmann::detail::json_sax_dom_parser<Sorted> {
+  using Base = nlohmann::detail::json_sax_dom_parser<Sorted>;
+
+ public:
+  using Base::Base;
+  bool start_object(std::size_t size) { return open() && Base::start_object(size); }
+  bool start_array(std::size_t size) { return open() && Base::start_array(size); }
+  bool end_object() { return close() && Base::end_object(); }
+  bool end_array() { return close() && Base::end_array(); }
+  bool key(std::string& name) {
+    if (!names_.back().insert(name).second)
+      fail(ErrorKind::kCorrupt, "safetensors header: the name '{}' occurs twice", name);
+    return Base::key(name);
+  }
+
+ private:
+  static constexpr std::size_t kDeepest = 4;
+  bool open() {
+    names_.emplace_back();
+    if (names_.size() > kDeepest)
+      fail(ErrorKind::kCorrupt, "safetensors header: nested deeper than {} levels", kDeepest);
     return true;
-  };
+  }
+  bool close() {
+    names_.pop_back();
+    return true;
+  }
+  std::vector<std::set<std::string>> names_;  // in the objects and arrays that are open
+};
+
+// base/json.h keeps keys in file order and searches them one by one. A header of 100 MB may have millions of keys, so
+// this is a sorted tree.
+Sorted parse_header(std::string_view text) {
   try {
-    return Sorted::parse(text, visit);
+    Sorted header;
+    HeaderBuilder builder(header);
+    Sorted::sax_parse(text, &builder);
+    return header;
   } catch (const Sorted::parse_error& error) {
     fail(ErrorKind::kCorrupt, "safetensors header: offset {}: not JSON", kLengthField + error.byte);
   } catch (const Sorted::exception&) {
