@@ -63,6 +63,7 @@ std::string shortened(const std::string& text, std::size_t most) {
 
 std::string values_text(const data::ColumnStatistics& column, bool utf8) {
   if (column.is_number()) {
+    if (column.numbers == 0) return "no number below 3.4e38";
     return fmt::format("{} [{}] {}  mean {} std {}", brief_number(column.low), sparkline(column.histogram, utf8),
                        brief_number(column.high), brief_number(column.mean), brief_number(column.std));
   }

@@ -62,11 +62,12 @@ Source source_of_photos(const std::vector<std::string>& paths, std::vector<std::
   return out;
 }
 
-// A folder that is no dataset of the repository.
+// A folder that is no dataset of the repository; a word that begins with . or / is never one.
 std::optional<Source> read_folder(const std::string& word, Context& context) {
   const std::string folder = join_path(context.folder(), word);
   if (!is_folder(folder)) return std::nullopt;
-  if (context.has_repository() && registry::try_resolve(context.repository(), word)) return std::nullopt;
+  const bool is_path = word.starts_with('.') || word.starts_with('/');
+  if (!is_path && context.has_repository() && registry::try_resolve(context.repository(), word)) return std::nullopt;
   const std::vector<std::string> paths = photos_in_folder(folder, word);
   std::vector<std::string> names;
   names.reserve(paths.size());

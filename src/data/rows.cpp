@@ -84,7 +84,13 @@ std::size_t count_numbers(const RowSchema& schema) {
 }  // namespace
 
 std::unique_ptr<TableReader> read_table(const RowFile& file) {
-  return read_table(file.open(), file.kind, file.table);
+  try {
+    return read_table(file.open(), file.kind, file.table);
+  } catch (Error& error) {  // in_table() names the file of damaged ones
+    if (error.kind == ErrorKind::kUsage && !error.message.starts_with(file.name + ": "))
+      error.message = file.name + ": " + error.message;
+    throw;
+  }
 }
 
 RowView Rows::operator[](std::int64_t index) const {

@@ -153,3 +153,29 @@ P
 expect 0 mlx describe data/page --target n --html again.html
 same "$(cat again.html)" "$page"
 error 2 "is a folder" mlx describe data/page --html data
+
+# bug: one number whose square overflows ended check and describe with "JSON cannot hold the number inf".
+mkdir extremes
+python3 -c "
+values = [1e300, -1e308, 'inf', '-inf', 5e-324] + [i % 4 * 1e-310 for i in range(20)] + [1e38, 1e300]
+open('extremes/train.csv', 'w').write('a,b,y\\n' + ''.join(f'{v},inf,{i % 2}\\n' for i, v in enumerate(values)))"
+expect 0 mlx check ./extremes --json
+expect 0 mlx describe ./extremes --target y --json
+same "$(json "d['splits']['train']['columns'][0]['numbers']")" 22
+expect 0 mlx describe ./extremes --target a --html extremes.html
+# bug: a column of infinite numbers against one of many numbers ended in a segmentation fault.
+expect 0 mlx describe ./extremes ./data/near
+expect 0 mlx describe ./data/near ./extremes
+# bug: of a column of infinite numbers, --infer made the rule range = [0, 0].
+expect 0 mlx check --infer ./extremes
+lacks "$out" "range = [0, 0]"
+expect 0 mlx check --infer --write ./extremes
+expect 0 mlx check ./extremes
+# bug: numbers with 15 digits passed for French national ids.
+mkdir decimals
+python3 -c "
+import random
+random.seed(1)
+open('decimals/train.csv', 'w').write('a\\n' + ''.join(f'1.{random.randrange(10**14):014}\\n' for _ in range(20000)))"
+expect 0 mlx check ./decimals --json
+same "$(json "d['personal']")" "[]"

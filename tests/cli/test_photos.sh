@@ -58,6 +58,12 @@ same "$(wc -l <predictions.csv)" 10
 same "$(sed -n 2p predictions.csv | cut -d, -f1)" data/photos/test/red/0.png
 mkdir empty
 error 3 "there is no picture in this folder" mlx predict p empty
+# bug: in a repository, a path that begins with . or / was taken for a wrong reference.
+cp -r data/photos/test/blue loose
+for folder in ./loose "$PWD/loose" ./data/photos/test/blue; do
+  expect 0 mlx predict p "$folder" --json
+  same "$(json "d['predictions'][0]['image'].startswith('$folder/')")" True
+done
 
 # A photo as the body of a request: the same answer as predict gives.
 "$mlx_binary" serve p --listen 127.0.0.1:0 --json >"$work/served" 2>"$work/serve_err" &

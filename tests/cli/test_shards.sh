@@ -132,3 +132,5 @@ import gzip
 write('data/wrong/train.tar', good)
 open('data/wrong/train.tar.gz', 'wb').write(gzip.compress(open('data/wrong/train.tar', 'rb').read()))
 os.remove('data/wrong/train.tar')"
+# bug: a label in JSON could have a megabyte.
+refuses 6 "train.tar:a.json: a label of 5000 bytes is too long" "write('data/wrong/train.tar', [('a.png', photo), ('a.json', b'{\"label\": \"' + b'x' * 5000 + b'\"}')])"

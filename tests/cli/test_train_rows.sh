@@ -161,7 +161,18 @@ expect 0 mlx predict total data/tensors/train.safetensors --json
 same "$(json "len(d['predictions']), d['predictions'][0]['row']")" "(200, 'data/tensors/train.safetensors[0]')"
 gzip -k data/tensors/train.safetensors
 error 2 "tensors are read side by side" mlx predict total data/tensors/train.safetensors.gz
-rm data/tensors/train.safetensors.gz
+mkdir data/zipped && mv data/tensors/train.safetensors.gz data/zipped/
+# bug: the message did not name the file.
+error 2 "train.safetensors.gz: safetensors: the file is compressed" mlx check ./data/zipped
+# bug: of two columns of one name the training said that it lacked the second.
+python3 - <<'PY'
+import json, os, struct
+os.makedirs("data/twice")
+header = {"x": {"dtype": "U8", "shape": [8, 2], "data_offsets": [0, 16]}, "x.1": {"dtype": "U8", "shape": [8], "data_offsets": [16, 24]}}
+text = json.dumps(header).encode()
+open("data/twice/train.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + bytes(range(24)))
+PY
+error 6 "train.safetensors: safetensors: two columns are called 'x.1'" mlx check ./data/twice
 
 # What is wrong is said, with its place.
 refuses() { # CODE TEXT DATA-KEYS [TRAIN-KEYS]

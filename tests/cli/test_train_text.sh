@@ -141,6 +141,12 @@ expect 0 mlx eval chat --data data/chat --split train --json
 same "$(json "d['count']")" "$(python3 -c "print(sum(1 + i % 3 + len('<|im_end|>') for i in range(120)))")"
 expect 0 mlx train -c chat.toml --memory "$memory" --set model.name=small-chat
 same "$(weights small-chat)" "$(weights chat)"
+# bug: where nothing is to be learned, the training ended with the loss 0.
+sed 's/"assistant", /"assistant", "weight": 0, /' data/chat/train.jsonl >data/chat/valid.jsonl
+mlx add data/chat >/dev/null 2>&1
+for split in train valid; do expect "$([ $split = train ] && echo 0 || echo 2)" mlx eval chat --data data/chat --split $split; done
+has "$err" "valid.jsonl: no message in it is to be learned"
+error 2 "valid.jsonl: no message in it is to be learned" mlx train -c chat.toml --set data.train=valid
 sed 's/"user"/"boss"/' data/chat/train.jsonl >data/chat/valid.jsonl
 mlx add data/chat >/dev/null 2>&1
 error 6 "valid.jsonl: line 1: column 'messages': message 1: \"role\" is 'boss'" mlx eval chat --data data/chat --split valid

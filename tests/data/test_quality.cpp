@@ -222,8 +222,9 @@ TEST_CASE("quality: personal data is recognised by form and check digits") {
   CHECK(is_national_id("12345678Z"));
   CHECK(is_national_id("RSSMRA85T10A562S"));
   CHECK(std::string(personal_kind("write to ann@example.org, please")) == "email");
-  for (const char* const none :
-       {"12345678", "2026-01-31", "a@b", "3.14159265", "hello", "1234567890123", "@", "x@y..com"})
+  CHECK(std::string(personal_kind("255081416802538")) == "national id");
+  for (const char* const none :  // bug: the second passed for the French id above
+       {"2.55081416802538", "12345678", "2026-01-31", "a@b", "3.14159265", "hello", "1234567890123", "@", "x@y..com"})
     CHECK_MESSAGE(personal_kind(none) == nullptr, none);
   CHECK(std::string(personal_column("customerEmail")) == "email");
   CHECK(std::string(personal_column("date_of_birth")) == "birth date");

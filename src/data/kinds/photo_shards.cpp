@@ -181,6 +181,7 @@ class ShardIndex {
   }
   std::string checked(const TarMember& member, std::string label) const {
     if (label.empty()) bad(member, "the label is empty", "a label is a name or a number");
+    if (label.size() > kLongestLabel) bad(member, fmt::format("a label of {} bytes is too long", label.size()), "");
     const bool line = std::ranges::none_of(label, [](char c) { return static_cast<unsigned char>(c) < ' '; });
     if (!line || !is_utf8(label)) bad(member, "the label is not one line of text", "a label is a name or a number");
     return label;

@@ -147,12 +147,17 @@ Text read_text(const TextSource& source, const std::string& kind, std::shared_pt
   const TokenCode code = text.code();
   SpoolWriter writer(code.bytes, budget);
   Bytes packed;
+  bool learns = false;
   source.scan(text.tokenizer.get(), [&](const TextRun& run, std::uint64_t offset) {
+    learns |= run.learned;
     append_tokens(text.tokenizer->encode(run.text, name, &text.unknown, offset), run.learned, code, packed, writer);
     return true;
   });
   text.spool = writer.finish();
   if (text.count() == 0) fail(ErrorKind::kCorrupt, "{}: the file is empty, expected text", name);
+  if (!learns)
+    throw Error(ErrorKind::kUsage, fmt::format("{}: no message in it is to be learned", name),
+                "a model learns what the role assistant says, in messages without \"weight\": 0");
   return text;
 }
 

@@ -12,7 +12,7 @@ namespace mlx::data {
 namespace {
 
 bool holds_number(const ObservedField& field) {
-  return (field.type == ValueType::kInt || field.type == ValueType::kFloat) && std::isfinite(field.number);
+  return (field.type == ValueType::kInt || field.type == ValueType::kFloat) && is_measured(field.number);
 }
 std::string group_name(const ObservedField& field) {
   return field.text.empty() ? fmt::format("{}", field.number) : std::string(field.text.substr(0, 60));

@@ -15,6 +15,11 @@ namespace {
 constexpr double kLeastShare = 1e-4;  // in place of 0, whose logarithm is infinite
 constexpr std::size_t kMostNamed = 20;
 
+// A column of infinite numbers alone has none.
+bool has_percentiles(const ColumnStatistics& column) {
+  return column.is_number() && column.percentiles.size() == 101;
+}
+
 // The share of numbers that are at most x, from their percentiles.
 double share_up_to(const ColumnStatistics& column, double x) {
   const std::vector<double>& p = column.percentiles;
@@ -92,7 +97,7 @@ double stability_index(const ColumnStatistics& before, const ColumnStatistics& a
     }
     return index_of_shares(shares);
   }
-  if (!before.is_number() || !after.is_number()) return 0;
+  if (!has_percentiles(before) || !has_percentiles(after)) return 0;
   double left = 0, right = 0;  // tenths of what was there before
   for (std::size_t i = 10; i <= 100; i += 10) {
     const double edge = before.percentiles[i];
@@ -104,7 +109,7 @@ double stability_index(const ColumnStatistics& before, const ColumnStatistics& a
 }
 
 double largest_distance(const ColumnStatistics& before, const ColumnStatistics& after) {
-  if (!before.is_number() || !after.is_number()) return 0;
+  if (!has_percentiles(before) || !has_percentiles(after)) return 0;
   double largest = 0;
   for (const auto* const points : {&before.percentiles, &after.percentiles})
     for (const double x : *points)

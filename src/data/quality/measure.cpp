@@ -33,7 +33,7 @@ void add_channel(const std::array<std::uint64_t, 256>& values, SplitStatistics& 
 }
 
 constexpr std::size_t kBins = 20, kKeptValues = 50, kKeptOutliers = 20;
-constexpr double kOutlierScore = 5;
+constexpr double kOutlierScore = 5, kLargestScore = 1e300;
 constexpr std::uint64_t kFewForOutliers = 8;
 
 bool is_iso_date(std::string_view text) {
@@ -56,7 +56,7 @@ class ColumnMeasure {
   void add(const ObservedField& field, std::uint64_t place) {
     type_ = present_++ == 0 ? field.type : join(type_, field.type, TableKind::kJsonLines);
     const bool number = field.type == ValueType::kInt || field.type == ValueType::kFloat;
-    if (number && std::isfinite(field.number)) {
+    if (number && is_measured(field.number)) {
       moments_.add(field.number);
       quantiles_.add(field.number);
       extremes_.add(field.number, place);
@@ -130,7 +130,8 @@ class ColumnMeasure {
     for (const auto& [distance, weight] : off)
       if (0.6745 * distance / deviation > kOutlierScore) out.outliers += weight;
     for (const auto& [value, place] : extremes_.all()) {
-      const double score = 0.6745 * (value - median) / deviation;
+      // Finite also where the deviation is tiny.
+      const double score = std::clamp(0.6745 * (value - median) / deviation, -kLargestScore, kLargestScore);
       if (std::abs(score) > kOutlierScore) out.outlier_examples.push_back({place, value, score});
     }
     std::ranges::stable_sort(out.outlier_examples, std::greater<>(),

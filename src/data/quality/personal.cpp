@@ -78,8 +78,9 @@ bool is_dni(std::string_view word) {
   return shape_of(id) == "99999999A" &&
          id[8] == std::string_view("TRWAGMYFPDXBNJZSQVHLCKE")[number_in(id.substr(0, 8)) % 23];
 }
-// France: NIR, thirteen digits and 97 less their remainder by 97.
+// France: NIR, thirteen digits and 97 less their remainder by 97. Never with a point: it would be a decimal number.
 bool is_nir(std::string_view word) {
+  if (word.find('.') != word.npos) return false;
   const std::string id = compacted(word, 15);
   if (id.size() != 15 || !all_digits(id) || (id[0] != '1' && id[0] != '2')) return false;
   const std::uint64_t month = number_in(id.substr(3, 2));

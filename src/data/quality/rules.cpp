@@ -173,14 +173,16 @@ void infer_column(ColumnStatistics column, const std::vector<const ColumnStatist
   bool unique = is_unique(column) && column.top_exact;
   double missing = share_missing(column);
   const std::uint64_t present = column.count - column.missing;
+  bool measured = column.numbers == present;  // low and high are of all values
   for (const ColumnStatistics* other : others) {
     unique &= is_unique(*other), missing = std::max(missing, share_missing(*other));
+    measured &= other->numbers == other->count - other->missing;
     add_split(column, *other);
   }
   const bool known = column.type != "mixed" && column.type != "list" && column.type != "object";
   if (known) out += fmt::format("type = \"{}\"\n", column.type);
   const bool personal = may_be_personal(column);
-  if (column.is_number() && !personal)
+  if (column.is_number() && measured && !personal)
     out += fmt::format("range = [{}, {}]\n", toml_number(column.low), toml_number(column.high));
   const bool whole = column.distinct_exact && column.top_exact && column.top_whole;
   if (column.type == "text" && whole && !personal && column.top.size() == column.distinct && column.distinct <= kFew &&

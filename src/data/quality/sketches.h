@@ -2,7 +2,9 @@
 // Each depends on the values and their order alone, never on chance. Used by measure.cpp.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -15,6 +17,12 @@
 namespace mlx::data {
 
 // Mean and variance by Welford's method (Knuth, TAOCP 2, 4.2.2).
+// Whether statistics count this number: larger ones, whose squares and distances overflow, are left out. A training
+// refuses them.
+inline bool is_measured(double x) {
+  return std::abs(x) <= std::numeric_limits<float>::max();
+}
+
 struct Moments {
   std::uint64_t count = 0;
   double mean = 0, squares = 0;  // squares: the sum of (x - mean)²

@@ -2,6 +2,7 @@
 #include "data/readers/arrays_table.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -60,6 +61,11 @@ class ArraysReader final : public TableReader {
 };
 
 std::unique_ptr<TableReader> ArraysTable::reader() && {
+  std::vector<std::string_view> names(columns_.begin(), columns_.end());
+  std::ranges::sort(names);
+  if (const auto same = std::ranges::adjacent_find(names); same != names.end())
+    throw Error(ErrorKind::kCorrupt, fmt::format("{}: two columns are called '{}'", format_, *same),
+                "column I of an array X of two dimensions is called X.I: rename one of the arrays");
   return std::make_unique<ArraysReader>(std::move(*this));
 }
 

@@ -20,6 +20,7 @@ class ArraysTable {
   // An array that is no table: named with the columns.
   void leave_out(const std::string& name, const std::string& why);
   bool empty() const { return arrays_.empty(); }
+  // kCorrupt if two columns have one name.
   std::unique_ptr<TableReader> reader() &&;
 
  private:
