@@ -61,4 +61,24 @@ IndexSet items_of(const std::vector<Part>& parts, Part part);
 // Seconds since 1970 of "2026-01-31", "2026-01-31 13:45", "2026-01-31T13:45:10.5+02:00"; nullopt for other text.
 std::optional<double> seconds_of(std::string_view date);
 
+// Which items of its files a split has: all unless it is a part of a division.
+class InPart {
+ public:
+  InPart() = default;
+  InPart(const std::vector<Part>& parts, Part part) : items_(items_of(parts, part)), all_(false) {}
+  // Asked once for each item, in order.
+  bool next() {
+    const std::int64_t item = item_++;
+    if (all_) return true;
+    const bool in = at_ < items_.size() && items_[at_] == item;
+    at_ += in ? 1 : 0;
+    return in;
+  }
+
+ private:
+  IndexSet items_;
+  bool all_ = true;
+  std::int64_t item_ = 0, at_ = 0;
+};
+
 }  // namespace mlx::data

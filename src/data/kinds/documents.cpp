@@ -124,27 +124,10 @@ class DocumentCell {
 };
 
 // Which rows of a file are in the split.
-class ChosenRows {
- public:
-  ChosenRows(const StoredSplit& split, const RowFile& file) {
-    if (!split.part) return;
-    chosen_ = items_of(divide_rows(file, split.part->rule, split.store->interruption()), split.part->part);
-    all_ = false;
-  }
-  // Asked once for each row, in order.
-  bool next() {
-    const std::int64_t row = row_++;
-    if (all_) return true;
-    const bool in = at_ < chosen_.size() && chosen_[at_] == row;
-    at_ += in ? 1 : 0;
-    return in;
-  }
-
- private:
-  IndexSet chosen_;
-  bool all_ = true;
-  std::int64_t row_ = 0, at_ = 0;
-};
+InPart rows_in_part(const StoredSplit& split, const RowFile& file) {
+  if (!split.part) return {};
+  return {divide_rows(file, split.part->rule, split.store->interruption()), split.part->part};
+}
 
 const Cell* cell_named(const Row& row, const std::vector<std::string>& columns, std::string_view name) {
   const auto found = std::ranges::find_if(row.cells, [&](const Cell& cell) { return columns[cell.column] == name; });
@@ -182,7 +165,7 @@ class JoinedText {
 bool scan_documents(const StoredSplit& split, const RowFile& file, const DocumentColumn& wanted, bool masked,
                     JoinedText& to) {
   const std::string column = chosen_column(first_columns(file), wanted);
-  ChosenRows chosen(split, file);
+  InPart chosen = rows_in_part(split, file);
   return in_table(file, [&] {
     const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
     DocumentCell document(file, column, masked);
