@@ -42,6 +42,13 @@ Fd nameless_file(const std::string& folder) {
   return Fd(fd);
 }
 
+// Records in random order lie on a page each: with small pages, their addresses take longer to find than the records.
+std::unique_ptr<std::uint8_t[]> new_block(std::int64_t bytes) {
+  auto block = std::make_unique_for_overwrite<std::uint8_t[]>(static_cast<std::size_t>(bytes));
+  advise_large_pages(block.get(), static_cast<std::size_t>(bytes));
+  return block;
+}
+
 }  // namespace
 
 MemoryBudget::MemoryBudget(std::int64_t bytes, std::string folder) : state_(std::make_shared<State>()) {
@@ -67,7 +74,11 @@ std::int64_t MemoryBudget::window() const {
 
 Spool::Spool(std::int64_t record, MemoryBudget budget) : record_(record), budget_(std::move(budget)) {
   CHECK(record > 0);
-  block_bits_ = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(1, kBlock / record))) - 1;
+  set_block(kMemoryBlock);
+}
+
+void Spool::set_block(std::int64_t bytes) {
+  block_bits_ = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(1, bytes / record_))) - 1;
 }
 
 Spool::~Spool() {
@@ -126,17 +137,16 @@ const std::uint8_t* Spool::find(std::int64_t index, Bytes& scratch) const {
 
 SpoolWriter::SpoolWriter(std::int64_t record, MemoryBudget budget) : spool_(new Spool(record, std::move(budget))) {}
 
-std::uint8_t* SpoolWriter::room() {
+std::span<std::uint8_t> SpoolWriter::room() {
   Spool& s = *spool_;
-  const std::int64_t in_last = s.count_ & (s.in_block() - 1);
-  if (in_last == 0) {
-    if (s.file_ && !s.blocks_.empty())
-      write_block(s.in_block());  // the one block is a buffer
-    else
-      s.blocks_.push_back(
-          std::make_unique_for_overwrite<std::uint8_t[]>(static_cast<std::size_t>(s.in_block() * s.record_)));
+  std::int64_t used = s.file_ ? s.count_ - written_ : s.count_ & (s.in_block() - 1);
+  if (used == s.in_block()) {
+    write(s.blocks_.back().get(), used);
+    used = 0;
   }
-  return s.blocks_.back().get() + in_last * s.record_;
+  const std::int64_t bytes = s.in_block() * s.record_;
+  if (used == 0 && (!s.file_ || s.blocks_.empty())) s.blocks_.push_back(new_block(bytes));
+  return {s.blocks_.back().get() + used * s.record_, static_cast<std::size_t>(bytes - used * s.record_)};
 }
 
 void SpoolWriter::append(const void* records, std::int64_t count) {
@@ -149,31 +159,29 @@ void SpoolWriter::append(const void* records, std::int64_t count) {
   }
   const auto* from = static_cast<const std::uint8_t*>(records);
   while (count > 0) {
-    std::uint8_t* const to = room();
-    const std::int64_t here = std::min(count, s.in_block() - (s.count_ & (s.in_block() - 1)));
-    std::memcpy(to, from, static_cast<std::size_t>(here * s.record_));
+    const std::span<std::uint8_t> to = room();
+    const std::int64_t here = std::min(count, static_cast<std::int64_t>(to.size()) / s.record_);
+    std::memcpy(to.data(), from, static_cast<std::size_t>(here * s.record_));
     from += here * s.record_;
     s.count_ += here, count -= here;
   }
 }
 
-// Moves full blocks to a file; the last one goes on as the buffer of what is not written yet.
+// Moves what is in memory to a file, before which there is one small block from now on.
 void SpoolWriter::spill() {
   Spool& s = *spool_;
   s.file_ = nameless_file(s.budget_.folder());
-  std::vector<Spool::Block> blocks = std::move(s.blocks_);
-  s.blocks_.clear();
-  for (Spool::Block& block : blocks) {
-    s.blocks_.clear();
-    s.blocks_.push_back(std::move(block));
-    if (s.count_ - written_ > s.in_block()) write_block(s.in_block());
+  for (Spool::Block& block : s.blocks_) {
+    write(block.get(), std::min(s.in_block(), s.count_ - written_));
+    block.reset();
   }
+  s.blocks_.clear();
+  s.set_block(Spool::kBlock);
   s.budget_.give(std::exchange(s.taken_, 0));
 }
 
-void SpoolWriter::write_block(std::int64_t records) {
+void SpoolWriter::write(const std::uint8_t* from, std::int64_t records) {
   const Spool& s = *spool_;
-  const std::uint8_t* from = s.blocks_.back().get();
   std::int64_t left = records * s.record_, at = written_ * s.record_;
   while (left > 0) {
     const ssize_t put = ::pwrite(s.file_.get(), from, static_cast<std::size_t>(left), at);
@@ -187,7 +195,7 @@ void SpoolWriter::write_block(std::int64_t records) {
 SpoolPtr SpoolWriter::finish() {
   Spool& s = *spool_;
   if (s.file_) {
-    if (!s.blocks_.empty()) write_block(s.count_ - written_);
+    if (!s.blocks_.empty()) write(s.blocks_.back().get(), s.count_ - written_);
     s.blocks_.clear();
   }
   return std::move(spool_);
@@ -262,7 +270,7 @@ void SpoolReader::prepare(Window& window) {
   const std::int64_t bytes = (window.end - window.begin) * item_bytes();
   if (window.capacity >= bytes) return;
   window.bytes.reset();  // before the next, so that there are never both
-  window.bytes = std::make_unique_for_overwrite<std::uint8_t[]>(static_cast<std::size_t>(bytes));
+  window.bytes = new_block(bytes);
   window.capacity = bytes;
 }
 

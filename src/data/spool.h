@@ -64,14 +64,17 @@ class Spool {
   // Bytes of each of the two windows that a SpoolReader reads ahead, at least of one batch; 0 in memory. It holds them
   // and kBlock bytes.
   std::int64_t window() const { return file_ ? budget_.window() : 0; }
-  static constexpr std::int64_t kBlock = 1 << 20;  // bytes of a block and of one read, unless a record is larger
+  static constexpr std::int64_t kBlock = 1 << 20;  // bytes of one read or write of the file, unless a record is larger
 
  private:
   friend class SpoolWriter;
   friend class SpoolReader;
   using Block = std::unique_ptr<std::uint8_t[]>;  // aligned for any number
 
+  static constexpr std::int64_t kMemoryBlock = 32 << 20;  // memory is taken as it is written
+
   Spool(std::int64_t record, MemoryBudget budget);
+  void set_block(std::int64_t bytes);
   std::int64_t in_block() const { return std::int64_t{1} << block_bits_; }
   const std::uint8_t* at(std::int64_t index) const {  // in memory
     return blocks_[static_cast<std::size_t>(index >> block_bits_)].get() + (index & (in_block() - 1)) * record_;
@@ -95,9 +98,9 @@ class SpoolWriter {
   SpoolPtr finish();
 
  private:
-  std::uint8_t* room();  // the next record of the last block
+  std::span<std::uint8_t> room();  // after the last record: whole records, at least one
   void spill();
-  void write_block(std::int64_t records);
+  void write(const std::uint8_t* from, std::int64_t records);
 
   std::shared_ptr<Spool> spool_;
   std::int64_t written_ = 0;  // records in the file

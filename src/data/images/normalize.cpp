@@ -11,6 +11,7 @@ namespace {
 template <int kChannels, bool kMirrored>
 void apply_table(const float* table, std::int64_t channels, const std::uint8_t* from, std::int64_t pixels, float* to) {
   const std::int64_t n = kChannels > 0 ? kChannels : channels;
+#pragma GCC unroll 8
   for (std::int64_t i = 0; i < pixels; ++i) {
     const std::uint8_t* const pixel = from + (kMirrored ? pixels - 1 - i : i) * n;
     for (std::int64_t c = 0; c < n; ++c) to[i * n + c] = table[256 * c + pixel[c]];

@@ -316,7 +316,7 @@ kernels::Shape Session::output_shape(ValueId value) const {
 }
 
 bool Session::state_is_finite() const {
-  constexpr std::size_t kSlice = std::size_t{256} << 10;
+  constexpr std::size_t kSlice = std::size_t{128} << 10;
   const State& s = *state_;
   CHECK(!s.on_device);
   struct Slice {
@@ -339,7 +339,7 @@ bool Session::state_is_finite() const {
   };
   const auto count = static_cast<std::int64_t>(slices.size());
   // Waking threads takes longer than checking a small state.
-  if (s.pool.threads() > 1 && state_bytes() > 4 * kSlice) {
+  if (s.pool.threads() > 1 && state_bytes() > 2 * kSlice) {
     s.pool.run(count, look);
   } else {
     for (std::int64_t i = 0; i < count; ++i) look(i);
