@@ -5,9 +5,9 @@ usage: larger.py MLX [--gib N] [--memory SIZE] [--rounds N] [--folder DIR]
 
 Makes IDX images of 56x56 random pixels and a CSV table of 64 numbers a row, each of N GiB (8), trains a small network on
 them for one epoch with --memory SIZE (1GiB), and prints the peak of resident memory (VmHWM: pages of the kernel's cache
-are not in it). Then it trains on 1/16 of each, in turns without a cap and with one that sends the data through the
-temporary file, and prints the ratio of the rates (medians): examples a second of the training steps, as mlx says. Random
-bytes do not compress, so the store takes as much space again.
+are not in it). Then it trains a small and a usual network on 1/16 of each, in turns without a cap and with one that sends
+the data through the temporary file, and prints the ratio of the rates (medians): examples a second of the training
+steps, as mlx says. Random bytes do not compress, so the store takes as much space again.
 """
 import argparse
 import json
@@ -46,8 +46,17 @@ def make_rows(folder, size):
             number += BLOCK
 
 
-# What makes them, keys of [data], layers: few, so that reading has the largest share that it can have.
-KINDS = {"images": (make_images, "", [64]), "rows": (make_rows, 'target = "class"\n', [256, 128])}
+# What makes them, keys of [data], keys of [model]: of a network so small that reading has the largest share that it can
+# have, and of a usual one.
+KINDS = {
+    "images": (make_images, "", {
+        "mlp of 64": 'family = "mlp"\nhidden = [64]\n',
+        "cnn of 16, 32": 'family = "cnn"\nlayers = [{ conv = 16 }, { pool = "max", size = 2 }, { conv = 32 }, '
+                         '{ pool = "max", size = 2 }, { flatten = true }, { dense = 64 }]\n'}),
+    "rows": (make_rows, 'target = "class"\n', {
+        "mlp of 256, 128": 'family = "mlp"\nhidden = [256, 128]\n',
+        "mlp of 1024, 512": 'family = "mlp"\nhidden = [1024, 512]\n'}),
+}
 
 
 def mlx(binary, project, *args):
@@ -58,15 +67,18 @@ def prepare(binary, base, kind, size):
     project = os.path.join(base, "project")
     data = os.path.join(project, "data", kind)
     os.makedirs(data)
-    make, keys, hidden = KINDS[kind]
-    make(data, size)
+    KINDS[kind][0](data, size)
     mlx(binary, project, "init")
     mlx(binary, project, "add", f"data/{kind}")
     shutil.rmtree(data)  # it is trained from the store
-    with open(os.path.join(project, "c.toml"), "w") as config:
-        config.write(f'[data]\ndataset = "data/{kind}"\n{keys}[model]\nname = "m"\nfamily = "mlp"\nhidden = {hidden}\n'
-                     "[train]\nepochs = 1\nbatch = 128\n")
     return project
+
+
+def configure(project, kind, network):
+    _, keys, networks = KINDS[kind]
+    with open(os.path.join(project, "c.toml"), "w") as config:
+        config.write(f'[data]\ndataset = "data/{kind}"\n{keys}[model]\nname = "m"\n{networks[network]}'
+                     "[train]\nepochs = 1\nbatch = 128\n")
 
 
 # The result, and the peak of resident memory in MiB.
@@ -89,26 +101,35 @@ def main():
     parser.add_argument("--folder", help="for the data: three times their size must be free")
     options = parser.parse_args()
     binary = os.path.abspath(options.mlx)
-    for kind in KINDS:
+    for kind, (_, _, networks) in KINDS.items():
         with tempfile.TemporaryDirectory(dir=options.folder) as base:
             project = prepare(binary, base, kind, int(options.gib * (1 << 30)))
+            configure(project, kind, next(iter(networks)))
             result, peak = train(binary, project, "--memory", options.memory)
             print(f"{kind}: {options.gib:g} GiB with --memory {options.memory}: peak {peak:.0f} MiB, "
                   f"expected {result['summary']['memory']['peak'] / (1 << 20):.0f} MiB, "
                   f"{result['summary'][kind + '_per_second']:.0f}/s", flush=True)
         with tempfile.TemporaryDirectory(dir=options.folder) as base:
             project = prepare(binary, base, kind, int(options.gib / 16 * (1 << 30)))
-            rates = {"memory": [], "file": []}
-            ids = set()
-            for _ in range(options.rounds):
-                for name, more in (("memory", []), ("file", ["--memory", "160MiB"])):
-                    result, _ = train(binary, project, *more)
-                    rates[name].append(result["summary"][f"{kind}_per_second"])
-                    ids.add(result["digest"])
-            median = {name: statistics.median(values) for name, values in rates.items()}
-            print(f"{kind}: {options.gib / 16:g} GiB: from memory {median['memory']:.0f}/s, from the file "
-                  f"{median['file']:.0f}/s, ratio {median['file'] / median['memory']:.2f}, "
-                  f"{'the same' if len(ids) == 1 else 'OTHER'} bytes", flush=True)
+            for network in networks:
+                configure(project, kind, network)
+                compare_rates(binary, project, kind, network, options)
+
+
+def compare_rates(binary, project, kind, network, options):
+    full = train(binary, project)[0]["summary"]["memory"]["peak"]
+    cap = f"{(full >> 20) - int(options.gib * 64 * 0.75)}MiB"  # of the data, three quarters do not fit
+    rates = {"memory": [], "file": []}
+    ids = set()
+    for _ in range(options.rounds):
+        for name, more in (("memory", []), ("file", ["--memory", cap])):
+            result, _ = train(binary, project, *more)
+            rates[name].append(result["summary"][f"{kind}_per_second"])
+            ids.add(result["digest"])
+    median = {name: statistics.median(values) for name, values in rates.items()}
+    print(f"{kind}: {options.gib / 16:g} GiB, {network}: from memory {median['memory']:.0f}/s, from the file "
+          f"{median['file']:.0f}/s, ratio {median['file'] / median['memory']:.2f} with --memory {cap}, "
+          f"{'the same' if len(ids) == 1 else 'OTHER'} bytes", flush=True)
 
 
 if __name__ == "__main__":
