@@ -1,23 +1,20 @@
 // Records of one size, written once in order and then read at random by any number of threads: rows, tokens, pixels of
 // a loaded split. They stand in memory while they fit a budget. Beyond it they go to a temporary file, from which batch
 // sources read ahead in the order of the epoch. Where records stand changes no bit of any batch.
-//
-// The file has no name, so the kernel frees it however the process ends. It is read by pread and not mapped, so that
-// resident memory stays within the budget.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/fd.h"
-#include "base/parallel.h"
 #include "data/order.h"
+#include "data/temporary_file.h"
 
 namespace mlx::data {
 
@@ -43,6 +40,10 @@ class MemoryBudget {
   std::shared_ptr<State> state_;  // null: no limit
 };
 
+// Memory of this size, in large pages if it may: records in random order lie on a page each, and with small pages their
+// addresses take longer to find than the records.
+std::unique_ptr<std::uint8_t[]> make_block(std::int64_t bytes);
+
 class Spool {
  public:
   ~Spool();
@@ -52,6 +53,8 @@ class Spool {
   std::int64_t count() const { return count_; }
   std::int64_t record() const { return record_; }  // bytes of one
   bool in_memory() const { return !file_; }
+  bool is_cached() const;                                         // whether the kernel's cache has most of the file
+  const std::string& folder() const { return budget_.folder(); }  // of the file
   // Copies `count` records from `first` on.
   void read(std::int64_t first, std::int64_t count, void* to) const;
   // Calls visit(first, records, count) for all of [begin, end) in order, by pieces of about a megabyte.
@@ -83,7 +86,7 @@ class Spool {
   std::int64_t record_, count_ = 0;
   int block_bits_ = 0;  // a block has 2^block_bits_ records
   std::vector<Block> blocks_;
-  Fd file_;
+  std::optional<TemporaryFile> file_;
   MemoryBudget budget_;
   std::int64_t taken_ = 0;  // of the budget
 };
@@ -104,57 +107,6 @@ class SpoolWriter {
 
   std::shared_ptr<Spool> spool_;
   std::int64_t written_ = 0;  // records in the file
-};
-
-// Reads the records that a batch source needs, in the order in which it needs them. From a file it reads ahead on a
-// thread of its own: a window of batches at a time, in the order of the file.
-class SpoolReader {
- public:
-  // An item is a run of records, such as a row or a window of text; one that reaches beyond the last record is cut off
-  // there.
-  struct Items {
-    std::function<std::int64_t(std::int64_t)> first_record;  // of an item; called on any thread until the next start()
-    std::int64_t begin = 0, end = 0;                         // the items, by place in the epoch
-    std::int64_t batch = 1;                                  // items in a batch; the last one may have fewer
-    std::int64_t records = 1;                                // in an item
-  };
-  explicit SpoolReader(SpoolPtr spool);
-  ~SpoolReader();
-
-  // Waits until no other items are read, so that what first_record reads may change after stop().
-  void stop();
-  void start(Items items);
-  // The items of the next batch, valid until the next call; none at the end.
-  std::span<const std::uint8_t* const> next();
-
- private:
-  struct Window {
-    std::int64_t begin = 0, end = 0;  // items
-    std::unique_ptr<std::uint8_t[]> bytes;
-    std::int64_t capacity = 0;
-  };
-  struct Wanted {
-    std::int64_t record, place;  // place: of the item in the window
-  };
-
-  std::int64_t item_bytes() const { return items_.records * spool_->record_; }
-  const std::uint8_t* in_blocks(std::int64_t record, std::uint8_t* scratch) const;
-  void take_window();
-  void prepare(Window& window);
-  void fill(Window& window);
-  std::size_t fill_run(std::size_t from, std::uint8_t* to);
-
-  SpoolPtr spool_;
-  Items items_;
-  std::int64_t next_ = 0;     // item
-  std::int64_t planned_ = 0;  // the first item of no window yet
-  std::int64_t batches_ = 1;  // in the next window
-  bool reading_ = false;      // `ahead_` is being filled
-  Window now_, ahead_;
-  std::vector<Wanted> wanted_;  // of the window that is being filled, sorted by record
-  Bytes run_, scratch_;
-  std::vector<const std::uint8_t*> pointers_;
-  std::unique_ptr<Background> thread_;  // last, so that it ends first
 };
 
 }  // namespace mlx::data

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Training on data larger than memory: the peak of memory under a cap, and the rate against the same data in memory.
 
-usage: larger.py MLX [--gib N] [--memory SIZE] [--rounds N] [--folder DIR]
+usage: larger.py MLX [--gib N] [--memory SIZE] [--rounds N] [--folder DIR] [--machine SIZE]
 
 Makes IDX images of 56x56 random pixels and a CSV table of 64 numbers a row, each of N GiB (8), trains a small network on
 them for one epoch with --memory SIZE (1GiB), and prints the peak of resident memory (VmHWM: pages of the kernel's cache
 are not in it). Then it trains a small and a usual network on 1/16 of each, in turns without a cap and with one that sends
 the data through the temporary file, and prints the ratio of the rates (medians): examples a second of the training
 steps, as mlx says. Random bytes do not compress, so the store takes as much space again.
+
+--machine SIZE repeats the first training in a cgroup whose memory, with the kernel's cache of files, is SIZE: what a
+machine of that size does, whose disk and not its cache has the data. Needs root.
 """
 import argparse
 import json
@@ -81,10 +84,30 @@ def configure(project, kind, network):
                      "[train]\nepochs = 1\nbatch = 128\n")
 
 
+class Machine:
+    """A cgroup, of version 1 or 2, with so many bytes of memory."""
+
+    def __init__(self, size):
+        root = "/sys/fs/cgroup"
+        old = os.path.isdir(f"{root}/memory")
+        self.folder = f"{root}/memory/mlx-bench" if old else f"{root}/mlx-bench"
+        os.makedirs(self.folder, exist_ok=True)
+        with open(f"{self.folder}/{'memory.limit_in_bytes' if old else 'memory.max'}", "w") as limit:
+            limit.write(str(size))
+
+    def enter(self):
+        with open(f"{self.folder}/cgroup.procs", "w") as processes:
+            processes.write(str(os.getpid()))
+
+    def close(self):
+        os.rmdir(self.folder)
+
+
 # The result, and the peak of resident memory in MiB.
-def train(binary, project, *more):
+def train(binary, project, *more, machine=None):
     child = subprocess.Popen([binary, "train", "-c", "c.toml", "--force", "--json", *more], cwd=project,
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                             preexec_fn=machine.enter if machine else None)
     out = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)
     if status != 0:
@@ -99,16 +122,21 @@ def main():
     parser.add_argument("--memory", default="1GiB")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", help="for the data: three times their size must be free")
+    parser.add_argument("--machine", help="in MiB")
     options = parser.parse_args()
     binary = os.path.abspath(options.mlx)
     for kind, (_, _, networks) in KINDS.items():
         with tempfile.TemporaryDirectory(dir=options.folder) as base:
             project = prepare(binary, base, kind, int(options.gib * (1 << 30)))
             configure(project, kind, next(iter(networks)))
-            result, peak = train(binary, project, "--memory", options.memory)
-            print(f"{kind}: {options.gib:g} GiB with --memory {options.memory}: peak {peak:.0f} MiB, "
-                  f"expected {result['summary']['memory']['peak'] / (1 << 20):.0f} MiB, "
-                  f"{result['summary'][kind + '_per_second']:.0f}/s", flush=True)
+            for size in [None, options.machine] if options.machine else [None]:
+                machine = Machine(int(size) << 20) if size else None
+                result, peak = train(binary, project, "--memory", options.memory, machine=machine)
+                if machine:
+                    machine.close()
+                print(f"{kind}: {options.gib:g} GiB with --memory {options.memory}{f' on a machine of {size} MiB' if size else ''}"
+                      f": peak {peak:.0f} MiB, expected {result['summary']['memory']['peak'] / (1 << 20):.0f} MiB, "
+                      f"{result['summary'][kind + '_per_second']:.0f}/s", flush=True)
         with tempfile.TemporaryDirectory(dir=options.folder) as base:
             project = prepare(binary, base, kind, int(options.gib / 16 * (1 << 30)))
             for network in networks:

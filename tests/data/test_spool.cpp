@@ -16,6 +16,7 @@
 #include "data/kinds/images_dataset.h"
 #include "data/kinds/rows_dataset.h"
 #include "data/kinds/text_dataset.h"
+#include "data/spool_reader.h"
 #include "kernels/philox.h"
 #include "made_up.h"
 
@@ -194,6 +195,58 @@ TEST_CASE("spool: a disk that takes no more is an error that names the folder") 
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(status == 0);
   CHECK_THROWS_AS((void)spool_of(1000, 100, {kTiny, folder.path() + "/none"}), Error);
+}
+
+// Items of one record, in a shuffled order of every third record, from a place in the epoch on.
+Bytes shuffled_records(const SpoolPtr& spool, CopyEpochs copies, std::int64_t from) {
+  const std::int64_t count = spool->count() / 3;
+  const IndexList order = shuffled(count, 4, 2);
+  SpoolReader reader(spool, copies);
+  Bytes out;
+  for (int again = 0; again < 2; ++again) {
+    reader.start({[&](std::int64_t place) { return 3 * order[place]; }, from, count, 64});
+    for (auto items = reader.next(); !items.empty(); items = reader.next())
+      for (const std::uint8_t* item : items) out.insert(out.end(), item, item + spool->record());
+  }
+  return out;
+}
+
+constexpr std::int64_t kRecord = 1000, kRecords = 60000, kSome = 32 << 20;
+
+TEST_CASE("spool: an epoch that is copied in its order has the same records") {
+  const TempFolder folder;
+  const SpoolPtr memory = spool_of(kRecord, kRecords, {}), file = spool_of(kRecord, kRecords, {kSome, folder.path()});
+  CHECK(!file->in_memory());
+  const EpochFile::Items items{[](std::int64_t place) { return place; }, 0, kRecords, 4000};
+  CHECK(EpochFile::copy(*file, items, 2 * file->window()) != nullptr);
+  CHECK(EpochFile::copy(*file, items, Spool::kBlock) == nullptr);  // too little memory
+  for (const std::int64_t from : {0, 1024}) {
+    const Bytes expected = shuffled_records(memory, CopyEpochs::kNever, from);
+    CHECK(expected.size() == static_cast<std::size_t>(2 * (kRecords / 3 - from) * kRecord));
+    CHECK(expected == shuffled_records(file, CopyEpochs::kAlways, from));
+    CHECK(expected == shuffled_records(file, CopyEpochs::kNever, from));
+    CHECK(expected == shuffled_records(file, CopyEpochs::kIfNotCached, from));
+  }
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+// The limit is on a file's size: the spool fits, the copy with its places does not.
+TEST_CASE("spool: without room for a copy of an epoch, it is read from the spool") {
+  const TempFolder folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{kRecords * kRecord, kRecords * kRecord};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const SpoolPtr memory = spool_of(kRecord, kRecords, {}), file = spool_of(kRecord, kRecords, {kSome, folder.path()});
+    const EpochFile::Items items{[](std::int64_t place) { return place; }, 0, kRecords, 4000};
+    if (EpochFile::copy(*file, items, 2 * file->window())) ::_exit(1);
+    const bool same = shuffled_records(memory, CopyEpochs::kNever, 0) == shuffled_records(file, CopyEpochs::kAlways, 0);
+    ::_exit(same ? 0 : 2);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // batches draw the same numbers, and leave their use to the kernels.
 
 #include "data/kinds/loader.h"
+#include "data/spool_reader.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,6 +1,7 @@
 // Rows as a dataset: a table's file, an index set over its rows in a spool, batches by a schema.
 
 #include "data/kinds/rows_dataset.h"
+#include "data/spool_reader.h"
 
 #include <algorithm>
 #include <array>

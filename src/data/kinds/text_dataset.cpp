@@ -1,6 +1,7 @@
 // Text as a dataset: concatenated files, a range of their tokens, batches of windows.
 
 #include "data/kinds/text_dataset.h"
+#include "data/spool_reader.h"
 
 #include <algorithm>
 #include <span>
