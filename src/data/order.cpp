@@ -89,13 +89,30 @@ IndexList shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch) 
   return order;
 }
 
+Order::Share Order::share_of(std::int64_t batch, const BatchOptions& options) {
+  return {batch * options.rank / options.ranks, batch * (options.rank + 1) / options.ranks};
+}
+
 Order::Order(std::int64_t count, const BatchOptions& options)
     : count_(count),
       batch_(options.batch),
       seed_(options.seed),
       shuffle_(options.shuffle),
-      drop_last_(options.drop_last) {
-  CHECK(batch_ > 0);
+      drop_last_(options.drop_last),
+      shared_(options.ranks > 1) {
+  CHECK(0 <= options.rank && options.rank < options.ranks && options.ranks <= batch_);
+  share_ = share_of(batch_, options);
+  last_ = share_of(count % batch_, options);
+}
+
+std::int64_t Order::batches() const {
+  return count_ / batch_ + (drop_last_ || last_.size() == 0 ? 0 : 1);
+}
+
+std::int64_t Order::position_of(std::int64_t place) const {
+  const std::int64_t whole = count_ / batch_ * share_.size();
+  if (place >= whole) return count_ / batch_ * batch_ + last_.begin + place - whole;
+  return place / share_.size() * batch_ + share_.begin + place % share_.size();
 }
 
 void Order::start(std::uint64_t epoch, std::int64_t first) {
@@ -108,8 +125,8 @@ void Order::start(std::uint64_t epoch, std::int64_t first) {
 
 std::int64_t Order::advance() {
   if (next_ >= batches()) return 0;
-  begin_ = next_++ * batch_;
-  return std::min(batch_, count_ - begin_);
+  ++next_;
+  return std::min(share_.size(), end() - begin());
 }
 
 }  // namespace mlx::data

@@ -65,27 +65,40 @@ IndexList shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch);
 
 struct BatchOptions;
 
-// Cuts an epoch of `count` examples into batches.
+// Cuts an epoch of `count` examples into batches, and each batch into the shares of its ranks: what the ranks have of a
+// batch is, in their order, the batch of one rank alone. A place is that of an example among those of this rank.
 class Order {
  public:
   Order(std::int64_t count, const BatchOptions& options);
   std::int64_t count() const { return count_; }
-  std::int64_t batches() const { return drop_last_ ? count_ / batch_ : (count_ + batch_ - 1) / batch_; }
+  std::int64_t batches() const;
   void start(std::uint64_t epoch, std::int64_t first);
   // The number of examples in the next batch; 0 at the end.
   std::int64_t advance();
-  // The epoch's example at `position`, of which the batch is [begin(), begin() + advance()).
-  std::int64_t at(std::int64_t position) const { return order_.empty() ? position : order_[position]; }
-  std::int64_t begin() const { return begin_; }
-  std::int64_t next() const { return next_ * batch_; }  // the position of the next batch
-  std::int64_t end() const { return drop_last_ ? batches() * batch_ : count_; }
-  std::int64_t batch() const { return batch_; }
+  // The epoch's example at a place, of which the batch is [begin(), begin() + advance()).
+  std::int64_t at(std::int64_t place) const {
+    const std::int64_t position = shared_ ? position_of(place) : place;
+    return order_.empty() ? position : order_[position];
+  }
+  std::int64_t index() const { return next_ - 1; }  // of the batch
+  std::int64_t begin() const { return index() * share_.size(); }
+  std::int64_t next() const { return next_ * share_.size(); }  // the place of the next batch
+  std::int64_t end() const { return count_ / batch_ * share_.size() + (drop_last_ ? 0 : last_.size()); }
+  std::int64_t batch() const { return share_.size(); }  // examples, unless it is the last
 
  private:
+  struct Share {
+    std::int64_t begin = 0, end = 0;  // in a batch
+    std::int64_t size() const { return end - begin; }
+  };
+  static Share share_of(std::int64_t batch, const BatchOptions& options);
+  std::int64_t position_of(std::int64_t place) const;
+
   std::int64_t count_, batch_;
   std::uint64_t seed_;
-  bool shuffle_, drop_last_;
-  std::int64_t next_ = 0, begin_ = 0;
+  bool shuffle_, drop_last_, shared_;
+  Share share_, last_;  // of a whole batch, and of what is left of the epoch after those
+  std::int64_t next_ = 0;
   std::uint64_t epoch_ = 0;  // of order_
   IndexList order_;          // empty: in stored order
 };

@@ -56,7 +56,9 @@ struct Loader::State {
         order(subset.size(), BatchOptions{.batch = options.batch,
                                           .seed = options.seed,
                                           .shuffle = options.shuffle,
-                                          .drop_last = options.drop_last}) {
+                                          .drop_last = options.drop_last,
+                                          .rank = options.rank,
+                                          .ranks = options.ranks}) {
     if (images.pixels) reader.emplace(images.pixels);
   }
 
@@ -130,7 +132,7 @@ struct Loader::State {
       batch.images.resize(static_cast<std::size_t>(batch.count * size.elements()));
     in_slices([&](std::int64_t begin, std::int64_t end) { write_slice(first, begin, end); });
     if (options.augment.mixup > 0)
-      mix(epoch * static_cast<std::uint64_t>(order.batches()) + static_cast<std::uint64_t>(first / options.batch));
+      mix(epoch * static_cast<std::uint64_t>(order.batches()) + static_cast<std::uint64_t>(order.index()));
   }
 
   void fit(RawImages& to) const {
