@@ -27,6 +27,7 @@ class MemoryBudget {
 
   bool take(std::int64_t bytes) const;  // false, and takes nothing, if fewer are left
   void give(std::int64_t bytes) const;
+  bool has(std::int64_t bytes) const { return !state_ || state_->left >= bytes; }
   bool limited() const { return state_ != nullptr; }
   std::int64_t window() const;  // bytes of one of the two windows that a source reads ahead
   const std::string& folder() const { return state_->folder; }
@@ -55,6 +56,7 @@ class Spool {
   bool in_memory() const { return !file_; }
   bool is_cached() const;                                         // whether the kernel's cache has most of the file
   const std::string& folder() const { return budget_.folder(); }  // of the file
+  const MemoryBudget& budget() const { return budget_; }
   // Copies `count` records from `first` on.
   void read(std::int64_t first, std::int64_t count, void* to) const;
   // Calls visit(first, records, count) for all of [begin, end) in order, by pieces of about a megabyte.

@@ -32,6 +32,7 @@ class SpoolReader {
   explicit SpoolReader(SpoolPtr spool, CopyEpochs copies = CopyEpochs::kIfNotCached);
   ~SpoolReader();
 
+  std::int64_t record() const { return spool_->record(); }  // bytes of one
   // Waits until no other items are read, so that what first_record reads may change after stop().
   void stop();
   void start(Items items);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "base/error.h"
@@ -63,6 +64,54 @@ class RowSpooler {
   std::vector<double> record_;
 };
 
+// A row as a network gets it: f32 features, then f32 targets or the s32 label.
+class ExampleLayout {
+ public:
+  explicit ExampleLayout(const RowSchema& schema)
+      : features_(schema.width()),
+        classes_(schema.kind == TargetKind::kClass),
+        targets_(classes_ ? 1 : schema.targets.size()) {}
+  std::int64_t features() const { return features_; }
+  std::int64_t targets() const { return targets_; }
+  std::int64_t bytes() const { return 4 * (features_ + targets_); }
+  void write(const RowView& row, const RowSchema& schema, float* features, std::uint8_t* target) const {
+    write_features(row, schema, features);
+    if (classes_)
+      std::memcpy(target, &row.label, sizeof row.label);
+    else
+      write_targets(row, schema, reinterpret_cast<float*>(target));
+  }
+
+ private:
+  std::int64_t features_;
+  bool classes_;
+  std::int64_t targets_;
+};
+
+// The items as a network gets them, made once for all epochs: they are smaller than rows, and random access to memory
+// is what a batch costs. Null if they do not fit into memory beside the rows.
+SpoolPtr make_examples(const Spool& rows, const IndexSet& items, const RowSchema& schema, Pool& pool) {
+  constexpr std::int64_t kAtOnce = 4096, kSlice = 64;
+  const RecordLayout from(schema);
+  const ExampleLayout to(schema);
+  if (!rows.in_memory() || to.bytes() > from.bytes || !rows.budget().has(items.size() * to.bytes())) return nullptr;
+  SpoolWriter writer(to.bytes(), rows.budget());
+  std::vector<float> made(static_cast<std::size_t>(kAtOnce * to.bytes() / 4));
+  for (std::int64_t begin = 0; begin < items.size(); begin += kAtOnce) {
+    const std::int64_t count = std::min(kAtOnce, items.size() - begin);
+    pool.run((count + kSlice - 1) / kSlice, [&](std::int64_t slice) {
+      Bytes unused;  // of rows in memory
+      for (std::int64_t i = slice * kSlice; i < std::min(count, (slice + 1) * kSlice); ++i) {
+        float* const example = made.data() + i * to.bytes() / 4;
+        to.write(from.view(rows.find(items[begin + i], unused)), schema, example,
+                 reinterpret_cast<std::uint8_t*>(example + to.features()));
+      }
+    });
+    writer.append(made.data(), count);
+  }
+  return writer.finish();
+}
+
 // f32[count,features] "features" and s32[count] or f32[count,targets], made on all threads of the pool.
 class RowBatches final : public BatchSource {
  public:
@@ -71,13 +120,13 @@ class RowBatches final : public BatchSource {
         items_(std::move(items)),
         schema_(schema),
         layout_(schema),
-        width_(schema.width()),
+        example_(schema),
         order_(items_.size(), options),
-        reader_(std::move(rows)) {
-    view_.inputs = {{rows_kind.input, nullptr, {0, width_}}};
+        examples_(options.shuffle ? make_examples(*rows, items_, schema, pool) : nullptr),
+        reader_(examples_ ? examples_ : std::move(rows)) {
+    view_.inputs = {{rows_kind.input, nullptr, {0, example_.features()}}};
     view_.target_dims = {0};
-    if (schema.kind != TargetKind::kClass)
-      view_.target_dims.push_back(static_cast<std::int64_t>(schema.targets.size()));
+    if (schema.kind != TargetKind::kClass) view_.target_dims.push_back(example_.targets());
     start(0, 0);
   }
   std::int64_t batches() const override { return order_.batches(); }
@@ -85,54 +134,54 @@ class RowBatches final : public BatchSource {
   void start(std::uint64_t epoch, std::int64_t first) override {
     reader_.stop();
     order_.start(epoch, first);
-    const auto row = [this](std::int64_t position) { return items_[order_.at(position)]; };
-    reader_.start({row, order_.next(), order_.end(), order_.batch()});
+    const auto record = [this](std::int64_t place) { return examples_ ? order_.at(place) : items_[order_.at(place)]; };
+    reader_.start({record, order_.next(), order_.end(), order_.batch()});
   }
   const BatchView* next() override {
     const std::span<const std::uint8_t* const> records = reader_.next();
     const auto count = static_cast<std::int64_t>(records.size());
     if (count == 0) return nullptr;
-    features_.resize(static_cast<std::size_t>(count * width_));
-    labels_.resize(static_cast<std::size_t>(count));
-    targets_.resize(static_cast<std::size_t>(count * layout_.targets));
-    const std::int64_t rows = std::max<std::int64_t>(1, kSlice / layout_.bytes);
+    features_.resize(static_cast<std::size_t>(count * example_.features()));
+    targets_.resize(static_cast<std::size_t>(4 * count * example_.targets()));
+    const std::int64_t rows = std::max<std::int64_t>(1, kSlice / reader_.record());
     pool_.run((count + rows - 1) / rows, [&](std::int64_t slice) {
       for (std::int64_t i = slice * rows; i < std::min(count, (slice + 1) * rows); ++i) write(i, records);
     });
     view_.count = view_.units = view_.inputs[0].dims[0] = view_.target_dims[0] = count;
     view_.inputs[0].data = features_.data();
-    view_.target = schema_.kind == TargetKind::kClass ? static_cast<const void*>(labels_.data()) : targets_.data();
+    view_.target = targets_.data();
     return &view_;
   }
 
  private:
-  static constexpr std::int64_t kSlice =
-      16 << 10;  // bytes of records: a thread that makes fewer waits longer than it works
+  static constexpr std::int64_t kSlice = 16 << 10;  // bytes of records: waking a thread takes longer than fewer
 
   void write(std::int64_t i, std::span<const std::uint8_t* const> records) {
     // Shuffled records lie anywhere in memory: the one after the next is loaded while this one is read.
     if (static_cast<std::size_t>(i + 2) < records.size()) prefetch(records[static_cast<std::size_t>(i + 2)]);
-    const RowView row = layout_.view(records[static_cast<std::size_t>(i)]);
-    write_features(row, schema_, features_.data() + i * width_);
-    if (layout_.targets > 0)
-      write_targets(row, schema_, targets_.data() + i * layout_.targets);
-    else
-      labels_[static_cast<std::size_t>(i)] = row.label;
+    const std::uint8_t* const record = records[static_cast<std::size_t>(i)];
+    float* const features = features_.data() + i * example_.features();
+    std::uint8_t* const target = targets_.data() + 4 * i * example_.targets();
+    if (!examples_) return example_.write(layout_.view(record), schema_, features, target);
+    const auto size = static_cast<std::size_t>(4 * example_.features());
+    std::memcpy(features, record, size);
+    std::memcpy(target, record + size, static_cast<std::size_t>(4 * example_.targets()));
   }
   void prefetch(const std::uint8_t* record) const {
     constexpr std::int64_t kLine = 64, kMost = 1024;  // the processor itself goes on with long records
-    for (std::int64_t at = 0; at < std::min(layout_.bytes, kMost); at += kLine) __builtin_prefetch(record + at);
+    for (std::int64_t at = 0; at < std::min(reader_.record(), kMost); at += kLine) __builtin_prefetch(record + at);
   }
 
   Pool& pool_;
   IndexSet items_;
   RowSchema schema_;
   RecordLayout layout_;
-  std::int64_t width_;
+  ExampleLayout example_;
   Order order_;
-  std::vector<float> features_, targets_;
-  std::vector<std::int32_t> labels_;
+  std::vector<float> features_;
+  Bytes targets_;  // f32 or s32
   BatchView view_;
+  SpoolPtr examples_;   // what the reader reads; null: rows
   SpoolReader reader_;  // last: its thread reads the order
 };
 
