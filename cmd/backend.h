@@ -12,11 +12,11 @@ namespace mlx::cmd {
 
 // On the CPU. kUsage / kMissing as kernels::parse_backend.
 kernels::Backend chosen_backend(const Environment& environment);
-// The same for a computation: it warns if oneDNN would be the default and cannot be used, as when the executable was
-// copied without lib/mlx.
+// The same for a computation: it warns if better kernels would be the default and cannot be used, as when the
+// executable was copied without lib/mlx.
 kernels::Backend chosen_backend(Context& context);
-// `device`: "cpu" (also ""), "cuda", or "auto": a GPU if there is one. "auto" warns if there is a GPU that cannot be
-// used. kUsage / kMissing as kernels::parse_backend and kernels::cuda_backend.
+// `device`: "cpu" (also ""), the word of another device, or "auto": a GPU if there is one. "auto" warns if there is a
+// GPU that cannot be used. kUsage / kMissing as kernels::parse_backend and kernels::backend_on.
 kernels::Backend chosen_backend(Context& context, const std::string& device);
 Option device_option(std::string& device);
 

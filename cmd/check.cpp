@@ -30,8 +30,8 @@ void print_failures(const data::CheckResult& result, Context& context) {
     context.line(fmt::format("{}: {}: {}", context.bold(where), context.red(each.rule), printable(each.text)));
     for (std::size_t i = 0; i < each.found.size() && i < kShownItems; ++i) {
       const data::FoundAt& found = each.found[i];
-      context.line(
-          fmt::format("  {} {}{}", each.place_word, found.number, found.value.empty() ? "" : ": " + found.value));
+      context.line(fmt::format("  {} {}{}", each.place_word, found.number,
+                               found.value.empty() ? "" : ": " + printable(found.value)));
     }
     if (each.count > kShownItems) context.line(context.dim(fmt::format("  and {} more", each.count - kShownItems)));
   }
@@ -116,6 +116,7 @@ int run_check(const CheckOptions& options, Context& context) {
     json.update(to_json(result));
     context.json(json);
   }
+  for (const std::string& warning : result.warnings) context.progress().warn(warning);
   print_failures(result, context);
   print_personal(result, rules, context);
   std::uint64_t items = 0;

@@ -86,8 +86,8 @@ void print_split(const std::string& name, const data::SplitStatistics& split, bo
   context.line(context.bold(head));
   if (!split.found_out.empty()) context.line("  " + split.found_out);
   if (!split.unread.empty())
-    context.line(fmt::format("  {} cannot be read, the first: {}", counted(split.unread.size(), "photo"),
-                             printable(split.unread[0])));
+    context.line(fmt::format("  {} cannot be read, the first: {}",
+                             counted(split.unread_count, split.source_word.c_str()), printable(split.unread[0])));
   std::size_t width = 6;
   for (const data::ColumnStatistics& column : split.columns)
     width = std::max(width, std::min<std::size_t>(28, column.name.size()));
@@ -112,8 +112,8 @@ void print_split(const std::string& name, const data::SplitStatistics& split, bo
     std::size_t shown = 0;
     for (const data::Association& each : found) {
       if (std::abs(each.strength) < least || shown++ >= 5) continue;
-      list += fmt::format("{}{}{} {:.2f}", list.empty() ? "" : ", ", each.a,
-                          each.b == split.target ? "" : " and " + each.b, each.strength);
+      list += fmt::format("{}{}{} {}", list.empty() ? "" : ", ", each.a, each.b == split.target ? "" : " and " + each.b,
+                          hundredths(each.strength));
     }
     if (!list.empty()) context.line(fmt::format("  {}: {}", title, list));
   };

@@ -46,7 +46,7 @@ Command add_predict() {
       argument("MODEL", options->model,
                "The model's reference (clf, gpt@v2, clf@production) or a folder with its files", Complete::kReference),
       arguments("INPUT", options->inputs,
-                "Photos, folders of photos, IDX files, rows (CSV, JSON lines), or datasets; - is standard input",
+                "Photos, folders and .tar files of photos, IDX files, tables of rows, or datasets; - is standard input",
                 Complete::kFile, false),
       option("-o,--out", "FILE", options->out, "Write a table: .csv, .tsv, .jsonl; - is CSV on standard output",
              Complete::kFile),

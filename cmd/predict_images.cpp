@@ -19,6 +19,7 @@
 #include "data/images/decode.h"
 #include "data/images/image_files.h"
 #include "data/kinds/images.h"
+#include "data/kinds/photo_shards.h"
 #include "data/kinds/photos.h"
 #include "infer/answers.h"
 #include "infer/examples.h"
@@ -55,10 +56,41 @@ std::vector<std::string> photos_in_folder(const std::string& folder, const std::
   return found;
 }
 
+// 0 for what is no regular file, and is read to its end.
+std::uint64_t size_of(const std::string& path) {
+  std::error_code none;
+  return std::filesystem::is_regular_file(path, none) ? std::filesystem::file_size(path) : 0;
+}
+
+Bytes read_photo_file(const std::string& path, const std::string& name) {
+  data::check_photo_size(size_of(path), name);
+  return read_file(path);
+}
+
 Source source_of_photos(const std::vector<std::string>& paths, std::vector<std::string> names) {
   Source out;
   out.photos = std::move(names);
-  out.read = [paths](std::size_t i) { return read_file(paths[i]); };
+  out.read = [paths, shown = out.photos](std::size_t i) { return read_photo_file(paths[i], shown[i]); };
+  return out;
+}
+
+// The photos in a tar file, which stays open.
+Source source_of_tar(const std::string& path, const std::string& word, Context& context) {
+  const auto file = std::make_shared<const Fd>(open_file(path, O_RDONLY));
+  const formats::TarRead read = [file, path, &interruption = context.progress().interruption()](
+                                    std::uint64_t offset, void* to, std::size_t count) {
+    interruption.check();
+    return read_at(file->get(), to, count, offset, path);
+  };
+  Source out;
+  std::vector<formats::TarMember> members = data::photos_in_tar(read, size_of(path), word);
+  for (const formats::TarMember& member : members) out.photos.push_back(fmt::format("{}:{}", word, member.name));
+  out.read = [read, members = std::move(members), names = out.photos](std::size_t i) {
+    data::check_photo_size(members[i].size, names[i]);
+    Bytes bytes(static_cast<std::size_t>(members[i].size));
+    bytes.resize(read(members[i].begin, bytes.data(), bytes.size()));
+    return bytes;
+  };
   return out;
 }
 
@@ -87,6 +119,7 @@ Source read_source(const std::string& word, const PredictOptions& options, const
   if (std::optional<Source> folder = read_folder(word, context)) return std::move(*folder);
   const PredictSource source = find_source(word, context);
   if (source.is_file()) {
+    if (data::is_shard(source.path)) return source_of_tar(source.path, word, context);
     if (is_photo_file(source.path)) return source_of_photos({source.path}, {word});
     return {word, data::read_image_file(source.path, context.progress())};
   }
@@ -190,8 +223,8 @@ class Asking {
     context_.pool().run(static_cast<std::int64_t>(count), [&](std::int64_t i) {
       const auto at = static_cast<std::size_t>(i);
       const std::string& name = source.photos[begin + at];
-      const Bytes file = source.read(begin + at);
       try {
+        const Bytes file = source.read(begin + at);
         data::check_photo(file, name, preprocessing);
         data::prepare_photo(file, name, form, out.pixels.data() + at * size);
       } catch (const Error& error) {
@@ -240,7 +273,8 @@ int predict_images(const PredictOptions& options, const PredictInputs& inputs, C
   if (options.inputs.empty()) {
     throw Error(
         ErrorKind::kUsage, fmt::format("{} classifies images: name some", inputs.version.name()),
-        "photos, folders of photos, IDX files, a dataset with --split, or - for a list of files on standard input");
+        "photos, folders and .tar files of photos, IDX files, a dataset with --split, or - for a list of files on "
+        "standard input");
   }
   Asking asking(options, inputs, context);
   std::vector<Source> sources;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/path.h"
+#include "cmd/cli/foreign_text.h"
 #include "registry/repository.h"
 #include "registry/versions/references.h"
 #include "work/inputs.h"
@@ -51,7 +52,7 @@ void Predictions::add(const std::string& name, const std::vector<Ranked>& classe
 
 void Predictions::add(const std::string& name, const std::string& text, const Json& members,
                       const PredictionFile::Cells& cells) {
-  if (!file_.wanted()) context_.line(fmt::format("{}  {}", name, text));
+  if (!file_.wanted()) context_.line(fmt::format("{}  {}", printable(name), text));
   if (!file_.wanted() && !context_.wants_json()) return;
   Json prediction = {{unit_, name}};
   prediction.update(members);

@@ -173,6 +173,7 @@ Command add_train() {
   command.name = "train";
   command.summary = "Train a model from a config: makes its next version, and a run";
   command.group = "work";
+  command.word_option = "-c";
   command.options = {
       option("-c,--config", "FILE", options->config,
              "The config, with [data], [model] and [train] (default: train.toml)", Complete::kFile),

@@ -1,7 +1,10 @@
 // mlx version: the version; with -v, libraries, kernels and devices.
 #include <fmt/format.h>
 
-#include "base/error.h"
+#include <optional>
+#include <string>
+#include <string_view>
+
 #include "base/json.h"
 #include "base/parallel.h"
 #include "cmd/backend.h"
@@ -22,25 +25,36 @@ std::string sqlite_version() {
 
 // What the GPU is, or why there is none to use.
 std::string gpu_text() {
-  try {
-    kernels::cuda_device();
-    return kernels::cuda_description();
-  } catch (const Error& error) {
-    return error.message;
+  std::string text = "no GPU";
+  for (const kernels::Backend& backend : kernels::all_backends()) {
+    if (!backend.can().own_memory) continue;
+    if (kernels::problem_of(backend).empty()) return kernels::description_of(backend);
+    text = "no GPU: " + kernels::description_of(backend);
   }
+  return text;
 }
 
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
+
+constexpr std::string_view kProblem = "_problem";  // why a library is not used, beside its version
+
 Json details_json(Context& context) {
-  const std::string onednn = kernels::onednn_version();
-  return {{"compiler", __VERSION__},
-          {"sqlite", sqlite_version()},
-          {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
-          {"onednn", onednn.empty() ? Json() : Json(onednn)},
-          {"onednn_problem", kernels::onednn_problem().empty() ? Json() : Json(kernels::onednn_problem())},
-          {"isa", kernels::isa_name()},
-          {"gpu", gpu_text()},
-          {"kernels", chosen_backend(context.environment()).name()},
-          {"cores", cores()}};
+  Json out = {{"compiler", __VERSION__},
+              {"sqlite", sqlite_version()},
+              {"fmt", fmt::format("{}.{}.{}", FMT_VERSION / 10000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)}};
+  for (const kernels::Backend& backend : kernels::all_backends()) {
+    const std::optional<kernels::Library> library = kernels::library_of(backend);
+    if (!library) continue;
+    out[library->name] = text_or_null(library->version);
+    out[library->name + std::string(kProblem)] = text_or_null(kernels::defect_of(backend));
+  }
+  out["isa"] = kernels::isa_name();
+  out["gpu"] = gpu_text();
+  out["kernels"] = chosen_backend(context.environment()).name();
+  out["cores"] = cores();
+  return out;
 }
 
 int run_version(Context& context) {
@@ -49,9 +63,9 @@ int run_version(Context& context) {
   if (context.verbose()) {
     const Json more = details_json(context);
     for (const auto& [name, value] : more.items()) {
-      if (name == "onednn_problem") continue;  // stands where its version would
-      if (name == "onednn" && value.is_null() && more["onednn_problem"].is_string()) {
-        context.line(fmt::format("{:<10}none: {}", name, more["onednn_problem"].get<std::string>()));
+      if (name.ends_with(kProblem)) continue;  // stands where its version would
+      if (const auto problem = more.find(name + std::string(kProblem)); problem != more.end() && problem->is_string()) {
+        context.line(fmt::format("{:<10}none: {}", name, problem->get<std::string>()));
         continue;
       }
       context.line(fmt::format("{:<10}{}", name,

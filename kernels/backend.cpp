@@ -34,6 +34,14 @@ std::string problem_of_onednn() {
   return cpu().avx2 ? onednn_module_problem() : problem_of_avx2();
 }
 
+std::string defect_of_onednn() {
+  return cpu().avx2 ? onednn_module_problem() : "";
+}
+
+std::string defect_of_cuda() {
+  return cuda_is_unusable() ? cuda_description() : "";
+}
+
 std::string problem_of_cuda() {
   return cuda_state() == CudaState::kUsable ? "" : cuda_description();
 }
@@ -51,7 +59,8 @@ const BackendRow kRows[] = {
      .device = host,
      .bf16_problem = nothing,
      .hardware = isa_name,
-     .library = nothing,
+     .defect = nothing,
+     .description = isa_name,
      .can = {.tiles_batches = true}},
     {.name = "avx2",
      .device_word = "cpu",
@@ -62,7 +71,8 @@ const BackendRow kRows[] = {
      .device = host,
      .bf16_problem = [] { return std::string("the kernels 'avx2' have no products of bf16, oneDNN's have them all"); },
      .hardware = isa_name,
-     .library = nothing,
+     .defect = nothing,
+     .description = isa_name,
      .portable = true,
      .can = {.tiles_batches = true}},
     {.name = "avx512",
@@ -78,7 +88,8 @@ const BackendRow kRows[] = {
                "the kernels 'avx512' have no products of bf16 but for linear layers, oneDNN's have them all");
          },
      .hardware = isa_name,
-     .library = nothing,
+     .defect = nothing,
+     .description = isa_name,
      .is_faster = avx512_is_faster,
      .portable = true,
      .can = {.tiles_batches = true}},
@@ -94,7 +105,10 @@ const BackendRow kRows[] = {
            return std::string(cpu().avx512 ? "" : "this CPU lacks AVX512_BF16, or the OS does not enable AVX-512");
          },
      .hardware = isa_name,
-     .library = onednn_version,
+     .defect = defect_of_onednn,
+     .description = isa_name,
+     .library = "onednn",
+     .library_version = onednn_version,
      .can = {.tiles_batches = true}},
     // Nothing is below it; primitive operations without a kernel run on the host.
     {.name = "cuda",
@@ -104,7 +118,8 @@ const BackendRow kRows[] = {
      .device = cuda_device,
      .bf16_problem = nothing,
      .hardware = [] { return fmt::format("{}; host {}", cuda_description(), isa_name()); },
-     .library = nothing,
+     .defect = defect_of_cuda,
+     .description = cuda_description,
      .can = {.own_memory = true,
              .updates_together = true,
              .augments_images = true,
@@ -191,6 +206,29 @@ Backend parse_backend(const std::string& name) {
   return Backend(row);
 }
 
+std::vector<Backend> all_backends() {
+  std::vector<Backend> all;
+  for (const BackendRow& row : kRows) all.emplace_back(row);
+  return all;
+}
+
+std::vector<std::string_view> device_words() {
+  std::vector<std::string_view> words;
+  for (const BackendRow& row : kRows)
+    if (std::ranges::find(words, row.device_word) == words.end()) words.emplace_back(row.device_word);
+  return words;
+}
+
+Backend backend_on(std::string_view device_word) {
+  const BackendRow* last = nullptr;
+  for (const BackendRow& row : kRows)
+    if (row.device_word == device_word && (!last || row.problem().empty())) last = &row;
+  CHECK(last);
+  const Backend backend(*last);
+  backend.device();
+  return backend;
+}
+
 Backend cuda_backend(int index) {
   const Backend backend(row_named("cuda"), index);
   backend.device();
@@ -231,12 +269,18 @@ std::string hardware_of(const Backend& backend) {
   return backend.row().hardware();
 }
 
-std::string library_of(const Backend& backend) {
-  return backend.row().library();
+std::string defect_of(const Backend& backend) {
+  return backend.row().defect();
 }
 
-std::string onednn_problem() {
-  return cpu().avx2 ? onednn_module_problem() : "";
+std::string description_of(const Backend& backend) {
+  return backend.row().description();
+}
+
+std::optional<Library> library_of(const Backend& backend) {
+  const BackendRow& row = backend.row();
+  if (!row.library) return std::nullopt;
+  return Library{row.library, row.library_version()};
 }
 
 }  // namespace mlx::kernels

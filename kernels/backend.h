@@ -5,6 +5,7 @@
 // --device.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +58,12 @@ Backend best_backend();
 Backend parse_backend(const std::string& name);
 // Those words, worst first.
 std::vector<std::string_view> cpu_backend_names();
+// All backends, worst first, whether or not this machine can use them.
+std::vector<Backend> all_backends();
+// The words of --device, that of the CPU first.
+std::vector<std::string_view> device_words();
+// The best backend with this word that this machine can use. Throws kMissing, with the reason, if there is none.
+Backend backend_on(std::string_view device_word);
 // The GPUs that the driver shows, counted from 0. Throws kMissing as cuda_device() does.
 Backend cuda_backend(int index = 0);
 // The backend with that name, which this machine may lack: kernels below it then serve. For tests.
@@ -68,15 +75,20 @@ Backend portable_backend(const Backend& wanted);
 
 // Why this machine cannot use it; "" if it can.
 std::string problem_of(const Backend& backend);
+// Why this machine cannot use it though what it needs is there: a module is missing or damaged, a driver is too old. ""
+// if it can, and if the machine lacks the hardware.
+std::string defect_of(const Backend& backend);
+// What its device is ("NVIDIA H200, compute capability 9.0 …"), or why there is none.
+std::string description_of(const Backend& backend);
 // Why its bf16 products are slow or incomplete ("this CPU lacks AVX512_BF16"); "" if they are neither.
 std::string bf16_problem(const Backend& backend);
 // The hardware that results depend on: the ISA, or the GPU and the host's ISA. Part of the numerics id.
 std::string hardware_of(const Backend& backend);
-// Version of the library that its kernels come from, with the ISA that it uses; "" for our own kernels and CUDA's.
-std::string library_of(const Backend& backend);
-
-// Why oneDNN is not used although this CPU supports it; "" if it is used, or if the CPU lacks AVX2.
-std::string onednn_problem();
-std::string onednn_version();  // of the loaded library, with the ISA that it uses; "" if none is loaded
+// The library that its kernels come from; nullopt for our own kernels and CUDA's.
+struct Library {
+  const char* name = "";  // recorded
+  std::string version;    // with the ISA that it uses; "" if it is not loaded
+};
+std::optional<Library> library_of(const Backend& backend);
 
 }  // namespace mlx::kernels

@@ -20,7 +20,10 @@ struct BackendRow {
   const Device& (*device)(int index);  // throws kMissing if there is none
   std::string (*bf16_problem)();       // bf16_problem()
   std::string (*hardware)();           // hardware_of()
-  std::string (*library)();            // library_of()
+  std::string (*defect)();             // defect_of()
+  std::string (*description)();        // description_of()
+  const char* library;                 // the name in library_of(); null if there is none
+  std::string (*library_version)();
   // The problems that its kernels solve faster than those of the backends above it. Null if there are none.
   bool (*is_faster)(const Problem& problem, const Geometry& geometry);
   bool portable;  // its f32 has the same bits on every machine
@@ -38,6 +41,7 @@ bool avx512_is_faster(const Problem& problem, const Geometry& geometry);
 std::vector<Kernel>
 onednn_kernels();                     // opens lib/mlx/mlx_onednn.so relative to the executable; none where it cannot be
 std::string onednn_module_problem();  // why it cannot be used; "" if it can
+std::string onednn_version();         // "" if it cannot be used
 std::vector<Kernel> cuda_kernels();   // opens lib/mlx/mlx_cuda.so likewise; kMissing where there is no GPU to use
 
 }  // namespace mlx::kernels

@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/toml.h"
 #include "cmd/cli/help.h"
 #include "cmd/cli/invocation.h"
@@ -110,7 +111,7 @@ class Parser {
         assign(option, option.names, bare[next++]);
       }
     }
-    if (next < bare.size()) fail_usage(fmt::format("unexpected argument '{}'", bare[next]));
+    if (next < bare.size()) fail_unexpected(bare[next]);
     for (const Option& option : options_) {
       if (!is_positional(option) && option.required && app_.count(option_names(option).back()) == 0) {
         fail_usage(fmt::format("{} {} is missing", option_names(option).back(), option.value));
@@ -158,6 +159,13 @@ class Parser {
     throw Error(ErrorKind::kUsage, fmt::format("{}unknown option '{}'", message_start(title_), name),
                 close.empty() ? fmt::format("`{} --help` lists them; `--` ends options", title_)
                               : fmt::format("did you mean '{}'?", close));
+  }
+
+  [[noreturn]] void fail_unexpected(const std::string& word) const {
+    const std::string what = fmt::format("unexpected argument '{}'", word);
+    if (command_.word_option.empty()) fail_usage(what);
+    throw Error(ErrorKind::kUsage, message_start(title_) + what,
+                fmt::format("did you mean `{} {} {}`?", title_, command_.word_option, shell_quoted(word)));
   }
 
   [[noreturn]] void fail_usage(const std::string& why) const {

@@ -86,6 +86,7 @@ struct Command {
   std::string summary;          // one line of `mlx help`
   std::string group;            // versions, remotes, data, work, release, govern, meta
   std::vector<Option> options;  // in the order of help; common ones (-C, -q, -v, --json, -h, --color) are added for all
+  std::string word_option;      // the option that a word too many is probably the value of: "-c"; "" for none
   std::vector<std::string> examples;  // shell lines for help and man page
   bool json = true;                   // has --json
   bool dry_run = false;               // has -n/--dry-run

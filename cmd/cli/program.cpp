@@ -66,16 +66,14 @@ void write_stderr(const std::string& text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-// "mlx: error: MESSAGE" and "hint: HINT": three lines at most.
+// "mlx: error: MESSAGE" and "hint: HINT", one line each: names in them that hold ends of lines make no others.
 void report(const std::string& message, const std::string& hint, const std::string& color) {
   const bool colour = wants_colour(process_environment(), color, STDERR_FILENO);
   std::string lines =
-      fmt::format("mlx: {}error:{} {}\n", colour ? "\x1b[31m" : "", colour ? "\x1b[0m" : "", shown(message));
+      fmt::format("mlx: {}error:{} {}\n", colour ? "\x1b[31m" : "", colour ? "\x1b[0m" : "", printable(message));
   if (!hint.empty())
-    lines += fmt::format("{}hint:{} {}\n", colour ? "\x1b[33m" : "", colour ? "\x1b[0m" : "", shown(hint));
-  std::size_t end = 0;
-  for (int line = 0; line < 3 && end < lines.size(); ++line) end = lines.find('\n', end) + 1;
-  write_stderr(lines.substr(0, end));
+    lines += fmt::format("{}hint:{} {}\n", colour ? "\x1b[33m" : "", colour ? "\x1b[0m" : "", printable(hint));
+  write_stderr(lines);
 }
 
 // "mlx train -c 'my file.toml'": what a person would type again.

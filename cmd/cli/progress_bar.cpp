@@ -104,7 +104,8 @@ void ProgressBar::end() {
 void ProgressBar::warn(std::string_view text) {
   const std::lock_guard lock(mutex_);
   clear();
-  write_error(fmt::format("mlx: {}warning:{} {}\n", colour_ ? "\x1b[33m" : "", colour_ ? "\x1b[0m" : "", shown(text)));
+  write_error(
+      fmt::format("mlx: {}warning:{} {}\n", colour_ ? "\x1b[33m" : "", colour_ ? "\x1b[0m" : "", printable(text)));
 }
 
 void ProgressBar::print_line(std::string_view text) {

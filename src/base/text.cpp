@@ -38,6 +38,11 @@ std::string brief_number(double value) {
   return whole ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
+std::string hundredths(double value) {
+  const std::string text = fmt::format("{:.2f}", value);
+  return text == "-0.00" ? "0.00" : text;
+}
+
 std::string counted(std::uint64_t count, const char* singular) {
   return fmt::format("{} {}{}", grouped(count), singular, count == 1 ? "" : "s");
 }

@@ -13,16 +13,6 @@ namespace {
 
 constexpr std::uint64_t kHoldOutEpoch = ~std::uint64_t{0};  // an epoch number that no training reaches
 
-StoredSplit split_of(const store::Store& store, const Digest& manifest, const std::string& split,
-                     const Reading& reading) {
-  StoredSplit out = stored_split(store, manifest, split, reading.division ? &*reading.division : nullptr);
-  const auto all = kinds();
-  const auto claiming = std::ranges::find_if(
-      all, [&](const Kind* kind) { return kind != out.kind && kind->claims && kind->claims(out, reading); });
-  if (claiming != all.end()) out.kind = *claiming;
-  return out;
-}
-
 }  // namespace
 
 std::int64_t Description::examples(std::int64_t context) const {
@@ -73,6 +63,16 @@ Parts Dataset::hold_out(std::int64_t size, std::uint64_t seed) const {
 
 std::int64_t HoldOut::of(std::int64_t whole) const {
   return share > 0 ? std::llround(share * static_cast<double>(whole)) : count;
+}
+
+StoredSplit split_of(const store::Store& store, const Digest& manifest, const std::string& split,
+                     const Reading& reading) {
+  StoredSplit out = stored_split(store, manifest, split, reading.division ? &*reading.division : nullptr);
+  const auto all = kinds();
+  const auto claiming = std::ranges::find_if(
+      all, [&](const Kind* kind) { return kind != out.kind && kind->claims && kind->claims(out, reading); });
+  if (claiming != all.end()) out.kind = *claiming;
+  return out;
 }
 
 const Kind& kind_of(const store::Store& store, const Digest& manifest, const std::string& split,

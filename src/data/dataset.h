@@ -120,6 +120,7 @@ struct Reading {
   std::string tokenizer;           // "bytes" or "chars"; "" if not given, which means bytes
   std::string column;              // of text in a table; "" if not given
   std::vector<const Kind*> taken;  // the kinds that the model's family takes; none if that is not known
+  bool any_model = false;          // there is no model: each split is read as the models read it that can
   Augment augment;
   MemoryBudget budget;  // of the examples; changes no bit of them
   PhotoOptions photos;
@@ -138,6 +139,8 @@ struct HoldOut {
 };
 
 // The named split of a version. Throws kNotFound if there is none, kCorrupt and kUsage as the readers of each kind do.
+StoredSplit split_of(const store::Store& store, const Digest& manifest, const std::string& split,
+                     const Reading& reading = {});
 const Kind& kind_of(const store::Store& store, const Digest& manifest, const std::string& split,
                     const Reading& reading = {});
 Description describe(const store::Store& store, const Digest& manifest, const std::string& split,

@@ -41,6 +41,14 @@ class NearRow {
   std::string folded_;
 };
 
+// The code of a category's value that a schema does not know, below kNoCode: values of one hash have one. 30 bits of
+// the hash, so that rows in memory and on disk need no more room. Other values can have the same, one in 2^30.
+constexpr std::int32_t kNoCode = -1;  // of no value
+constexpr std::uint64_t kCodeBits = (std::uint64_t{1} << 30) - 1;
+inline std::int32_t code_of_unknown(std::uint64_t folded_hash) {
+  return kNoCode - 1 - static_cast<std::int32_t>(folded_hash & kCodeBits);
+}
+
 // Lines of text are near-duplicates if they share nearly all pairs of words that follow one another. Words are letters,
 // digits and bytes above 127, without case. Each hash is made of six minima over the pairs (MinHash: Broder, 1997), so
 // lines that share a part J of all their pairs agree with probability 1 - (1 - J^6)^2: 78 % for 0.9, 0.1 % for 0.3.

@@ -38,7 +38,9 @@ using Observe = std::function<void(const Observation&)>;
 struct ScanFacts {
   std::vector<std::string> columns;
   std::vector<std::string> files;
-  std::vector<std::string> unread;     // why each photo that cannot be read is not among `files` and the items
+  // Why photos or documents that no training takes are not among the items, the first of them; and how many there are.
+  std::vector<std::string> unread;
+  std::uint64_t unread_count = 0;
   std::uint64_t items = 0, bytes = 0;  // bytes: as stored
   std::string found_out;               // TableReader::found_out()
   std::int64_t height = 0, width = 0, channels = 0;
@@ -46,8 +48,9 @@ struct ScanFacts {
 };
 
 struct ItemScan {
-  const char* unit = "";        // what is counted: "images", "rows", "lines"
-  const char* place_word = "";  // what a place is called: "image", "line"
+  const char* unit = "";         // what is counted: "images", "rows", "lines"
+  const char* place_word = "";   // what a place is called: "image", "line"
+  const char* source_word = "";  // what ScanFacts::unread is about: "photo", "document"
   // Shows each item of the split to `observe`, and fills in the facts. Reads the data once.
   void (*run)(const StoredSplit& split, const Observe& observe, ScanFacts& facts, Progress& progress) = nullptr;
   // The numbers of places as people count them, in the order of `places`; null if places are such numbers.

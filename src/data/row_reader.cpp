@@ -1,11 +1,13 @@
 // Reads a table's rows by a schema: cell by cell, or column by column where the format has blocks of typed values.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "data/near.h"
 #include "data/readers/table_format.h"
 #include "data/row_blocks.h"
 #include "data/row_value.h"
@@ -31,8 +33,7 @@ struct Place {
   std::vector<std::pair<std::int64_t, std::int32_t>> recent;  // codes of integers met last
 };
 
-// Of a cell, where it is not the index of a value.
-constexpr std::int32_t kUnknownCode = -1, kMissingCode = -2, kNotMet = -3;
+constexpr std::int32_t kNotMet = std::numeric_limits<std::int32_t>::min();  // a code that is not looked up yet
 
 std::unordered_map<std::string_view, std::int32_t> codes_of(const Column& column) {
   std::unordered_map<std::string_view, std::int32_t> codes;
@@ -88,7 +89,7 @@ class RowReader {
       meet_columns(reader.columns());
       if (count_ == 0 && file_.kind != TableKind::kJsonLines) check_columns();
       std::ranges::fill(numbers_, kNoNumber);
-      std::ranges::fill(codes_, kUnknownCode);
+      std::ranges::fill(codes_, kNoCode);
       add_cells(row, 0, 0);
       take_(view(0));
       report(row.offset, progress);
@@ -175,7 +176,7 @@ class RowReader {
   void clear(const Place& place, std::size_t rows) {
     for (std::size_t i = 0; i < rows; ++i) {
       if (place.to == Place::To::kNumber) numbers_[i * of_numbers_ + place.slot] = kNoNumber;
-      if (place.to == Place::To::kCode) codes_[i * of_codes_ + place.slot] = kUnknownCode;
+      if (place.to == Place::To::kCode) codes_[i * of_codes_ + place.slot] = kNoCode;
     }
   }
 
@@ -206,8 +207,8 @@ class RowReader {
     const std::size_t step = label ? 1 : of_codes_;
     for (std::size_t i = 0; i < rows; ++i) {
       const std::int32_t code = code_in(column, i, place);
-      if (code < 0 && (label || (code == kMissingCode && !schema_.impute))) return false;
-      to[i * step] = std::max(code, kUnknownCode);
+      if (code < 0 && (label || (code == kNoCode && !schema_.impute))) return false;
+      to[i * step] = code;
     }
     return true;
   }
@@ -228,9 +229,12 @@ class RowReader {
 
   std::int32_t code_of(const Cell& cell, const Place& place) {
     const RowValue value = cells_.read(cell);
-    if (value.kind == RowValue::Kind::kMissing) return kMissingCode;
-    const auto found = place.codes.find(value.text);
-    return found == place.codes.end() ? kUnknownCode : found->second;
+    return value.kind == RowValue::Kind::kMissing ? kNoCode : code_of(value.text, place);
+  }
+  // A feature's value that the training split does not have is told from others, for the search for equal rows.
+  std::int32_t code_of(std::string_view text, const Place& place) {
+    const auto found = place.codes.find(text);
+    return found == place.codes.end() ? code_of_unknown(folding_.folded_hash(text)) : found->second;
   }
 
   // Reads cells into row `index`, in which `filled` places have their values.
@@ -276,8 +280,7 @@ class RowReader {
         numbers_[index * of_numbers_ + place.slot] = value.number;
         break;
       case Place::To::kCode:
-        if (const auto found = place.codes.find(value.text); found != place.codes.end())
-          codes_[index * of_codes_ + place.slot] = found->second;
+        codes_[index * of_codes_ + place.slot] = code_of(value.text, place);
         break;
       case Place::To::kLabel: {
         const auto found = place.codes.find(value.text);
@@ -314,6 +317,7 @@ class RowReader {
   const TakeRow& take_;
   std::vector<Place> places_;
   CellReader cells_;
+  NearRow folding_;
   std::string no_header_;              // TableReader::no_header()
   std::vector<std::size_t> place_of_;  // by the table's column
   std::uint64_t count_ = 0, reported_ = 0;

@@ -45,17 +45,19 @@ RowSchema schema_from_json(const Json& json, const std::string& what);  // kCorr
 
 // A row before it is normalised. Its pointers are valid as long as what holds it says.
 struct RowView {
-  const double* numbers = nullptr;      // of the columns that are numbers, in the schema's order; NaN where missing
-  const double* targets = nullptr;      // unless of kClass
-  const std::int32_t* codes = nullptr;  // of the categories: index into the values, -1 for none of them
-  std::int32_t label = 0;               // of kClass
+  const double* numbers = nullptr;  // of the columns that are numbers, in the schema's order; NaN where missing
+  const double* targets = nullptr;  // unless of kClass
+  const std::int32_t* codes =
+      nullptr;             // of the categories: index into the values, or code_of_unknown() or kNoCode (near.h)
+  std::int32_t label = 0;  // of kClass
 };
 
 // A table's rows in memory, before they are normalised.
 struct Rows {
   std::int64_t count = 0;
-  std::vector<double> numbers;       // [count][columns that are numbers], in the schema's order; NaN where missing
-  std::vector<std::int32_t> codes;   // [count][categories]: index into the values, -1 for none of them
+  std::vector<double> numbers;  // [count][columns that are numbers], in the schema's order; NaN where missing
+  std::vector<std::int32_t>
+      codes;  // [count][categories]: index into the values, or code_of_unknown() or kNoCode (near.h)
   std::vector<std::int32_t> labels;  // [count] of kClass
   std::vector<double> targets;       // [count][targets] of the others
   RowSchema schema;

@@ -88,6 +88,7 @@ InputSpec InputSpec::of(const data::Description& data) {
   InputSpec spec = images(data.height, data.width, data.channels, data.outputs);
   spec.kind = data.kind->form;
   spec.features = data.features;
+  spec.name = data.kind->input;
   return spec;
 }
 

@@ -29,19 +29,20 @@ struct Built {
 using InputKind = data::Form;
 struct InputSpec {
   InputKind kind = InputKind::kImages;
-  std::int64_t height = 0, width = 0, channels = 0;  // images: input "images" f32[batch,H,W,C]
-  std::int64_t features = 0;                         // features: input "features" f32[batch,F]
+  std::int64_t height = 0, width = 0, channels = 0;  // images: input f32[batch,H,W,C]
+  std::int64_t features = 0;                         // features: input f32[batch,F]
   std::int64_t vocabulary = 0;                       // tokens: input "ids" s32[batch,sequence], logits at each position
   std::int64_t outputs = 0;                          // images and features: number of classes, labels or numbers
+  const char* name = "images";                       // of the graph's input: data::Kind::input
 
   static InputSpec of(const data::Description& data);
   static InputSpec images(std::int64_t height, std::int64_t width, std::int64_t channels, std::int64_t outputs) {
-    return {InputKind::kImages, height, width, channels, 0, 0, outputs};
+    return {InputKind::kImages, height, width, channels, 0, 0, outputs, "images"};
   }
   static InputSpec rows(std::int64_t features, std::int64_t outputs) {
-    return {InputKind::kFeatures, 0, 0, 0, features, 0, outputs};
+    return {InputKind::kFeatures, 0, 0, 0, features, 0, outputs, "features"};
   }
-  static InputSpec tokens(std::int64_t vocabulary) { return {InputKind::kTokens, 0, 0, 0, 0, vocabulary, 0}; }
+  static InputSpec tokens(std::int64_t vocabulary) { return {InputKind::kTokens, 0, 0, 0, 0, vocabulary, 0, "ids"}; }
 };
 
 // Strict: throws kUsage with file and line for unknown keys, wrong types, shapes that do not fit, and a family that

@@ -30,12 +30,12 @@ struct Expected {
 Expected expected_of(const Graph& graph, const InputSpec& input) {
   switch (input.kind) {
     case InputKind::kImages:
-      return {"images",
+      return {input.name,
               DType::kF32,
               {Dim::of(input.height), Dim::of(input.width), Dim::of(input.channels)},
               {Dim::of(input.outputs)}};
     case InputKind::kFeatures:
-      return {"features", DType::kF32, {Dim::of(input.features)}, {Dim::of(input.outputs)}};
+      return {input.name, DType::kF32, {Dim::of(input.features)}, {Dim::of(input.outputs)}};
     case InputKind::kTokens:
       break;
   }

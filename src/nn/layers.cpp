@@ -102,11 +102,11 @@ Network start(const InputSpec& input) {
   CHECK(input.outputs > 0);
   if (input.kind == InputKind::kFeatures) {
     CHECK(input.features > 0);
-    network.x = network.graph.input("features", kernels::DType::kF32, {batch, Dim::of(input.features)});
+    network.x = network.graph.input(input.name, kernels::DType::kF32, {batch, Dim::of(input.features)});
     return network;
   }
   CHECK(input.kind == InputKind::kImages && input.height > 0 && input.width > 0 && input.channels > 0);
-  network.x = network.graph.input("images", kernels::DType::kF32,
+  network.x = network.graph.input(input.name, kernels::DType::kF32,
                                   {batch, Dim::of(input.height), Dim::of(input.width), Dim::of(input.channels)});
   return network;
 }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "data/kind.h"
 #include "nn/family.h"
 
 namespace mlx::nn {
@@ -85,11 +86,18 @@ bool takes(const Graph& graph, const char* name) {
   return input != graph::kNone && std::ranges::find(graph.inputs, input) != graph.inputs.end();
 }
 
-data::Preprocessing rows_from_json(const Json& json, const Graph& graph, const std::string& where) {
+// Whose examples the graph takes; null for tensors that no dataset has.
+const data::Kind* kind_taken(const Graph& graph) {
+  const auto all = data::kinds();
+  const auto found = std::ranges::find_if(all, [&](const data::Kind* kind) { return takes(graph, kind->input); });
+  return found == all.end() ? nullptr : *found;
+}
+
+data::Preprocessing rows_from_json(const Json& json, const Graph& graph, const char* name, const std::string& where) {
   if (!json.is_object()) fail(ErrorKind::kCorrupt, "{}: expected an object, got {}", where, json.type_name());
   data::Preprocessing out;
   out.rows = data::schema_from_json(json, where);
-  const graph::Value& input = graph.value(graph.find("features"));
+  const graph::Value& input = graph.value(graph.find(name));
   if (input.dtype != DType::kF32 || input.dims.size() != 2 || !(input.dims[1] == graph::Dim::of(out.rows->width()))) {
     fail(ErrorKind::kCorrupt, "{}: {} features do not match the graph's input {}", where, out.rows->width(),
          graph::to_text(graph, input.dims));
@@ -106,11 +114,11 @@ data::Preprocessing rows_from_json(const Json& json, const Graph& graph, const s
 data::Preprocessing preprocessing_from_json(const Json& json, const Graph& graph, const std::string& what) {
   const std::string where = what + ": preprocessing";
   data::Preprocessing out;
-  const ValueId images = graph.find("images");
+  const data::Kind* const kind = kind_taken(graph);
   const auto found = json.find("preprocessing");
   if (found == json.end()) fail(ErrorKind::kCorrupt, "{}: the key 'preprocessing' is missing", what);
-  if (takes(graph, "features")) return rows_from_json(*found, graph, where);
-  if (!takes(graph, "images")) {
+  if (kind && kind->form == data::Form::kFeatures) return rows_from_json(*found, graph, kind->input, where);
+  if (!kind || kind->form != data::Form::kImages) {
     if (!found->is_null()) fail(ErrorKind::kCorrupt, "{}: the graph takes no images, expected null", where);
     return out;
   }
@@ -118,7 +126,7 @@ data::Preprocessing preprocessing_from_json(const Json& json, const Graph& graph
   out.height = json_int(*found, "height", where);
   out.width = json_int(*found, "width", where);
   out.channels = json_int(*found, "channels", where);
-  const graph::Value& input = graph.value(images);
+  const graph::Value& input = graph.value(graph.find(kind->input));
   const graph::Dims expected{graph::Dim::of(out.height), graph::Dim::of(out.width), graph::Dim::of(out.channels)};
   if (input.dtype != DType::kF32 || input.dims.size() != 4 || input.dims[0].symbol() < 0 ||
       !std::equal(expected.begin(), expected.end(), input.dims.begin() + 1)) {

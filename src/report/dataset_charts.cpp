@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 
+#include "base/text.h"
 #include "report/dataset_page.h"
 #include "report/html.h"
 
@@ -73,14 +74,15 @@ std::string correlations_svg(const std::vector<data::Association>& pairs) {
       const double strength = same ? 1 : found->second;
       fmt::format_to(to,
                      "<rect class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{}\" height=\"{}\" rx=\"4\" "
-                     "fill-opacity=\"{:.2f}\"><title>{} and {}: {:.2f}</title></rect>",
+                     "fill-opacity=\"{:.2f}\"><title>{} and {}: {}</title></rect>",
                      strength < 0 ? "wrong" : "right", left + kSquare * static_cast<double>(j) + 1,
                      top + kSquare * static_cast<double>(i) + 1, kSquare - 2, kSquare - 2,
-                     same ? 0.12 : 0.08 + 0.92 * std::abs(strength), escape(names[i]), escape(names[j]), strength);
+                     same ? 0.12 : 0.08 + 0.92 * std::abs(strength), escape(names[i]), escape(names[j]),
+                     hundredths(strength));
       if (!same)
-        fmt::format_to(to, "<text class=\"cell{}\" x=\"{:.1f}\" y=\"{:.1f}\">{:.2f}</text>\n",
+        fmt::format_to(to, "<text class=\"cell{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
                        std::abs(strength) > 0.6 ? " strong" : "", left + kSquare * (static_cast<double>(j) + 0.5),
-                       top + at + 4, strength);
+                       top + at + 4, hundredths(strength));
     }
   }
   return out + "</svg></figure>\n";

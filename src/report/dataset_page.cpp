@@ -76,8 +76,8 @@ std::string target_part(const data::SplitStatistics& split) {
   table.caption = "Correlation ratio and Cramer's V are from 0 to 1, correlation from -1 to 1.";
   table.columns = {{"Column"}, {"Measure"}, {"Strength", true}};
   for (const data::Association& each : split.with_target)
-    table.rows.push_back(
-        {escape(each.a), escape(each.measure), fmt::format("{:.2f}{}", each.strength, bar(std::abs(each.strength)))});
+    table.rows.push_back({escape(each.a), escape(each.measure),
+                          fmt::format("{}{}", hundredths(each.strength), bar(std::abs(each.strength)))});
   std::string out = fmt::format("<h3>Against the target {}</h3>\n", escape(split.target)) + to_html(table);
   std::string groups;
   for (const data::Association& each : split.with_target) {

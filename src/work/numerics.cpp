@@ -33,7 +33,7 @@ Json parts_of(const Numerics& numerics) {
   out["isa"] = kernels::hardware_of(backend);
   out["kernels"] = backend.name();
   out["libm"] = libm();
-  out["onednn"] = kernels::library_of(backend);
+  if (const auto library = kernels::library_of(backend)) out[library->name] = library->version;
   return out;
 }
 
@@ -53,7 +53,8 @@ std::string cpu_name() {
 Digest numerics_id(const Numerics& numerics) {
   Json parts = parts_of(numerics);
   if (numerics.portable) {
-    for (const char* name : {"isa", "onednn"}) parts.erase(name);
+    parts.erase("isa");
+    if (const auto library = kernels::library_of(*numerics.backend)) parts.erase(library->name);
     parts["kernels"] = "portable";
   }
   return Digest::of(canonical(parts));

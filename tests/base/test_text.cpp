@@ -46,3 +46,10 @@ TEST_CASE("bug: a command that a hint shows could not be pasted: words are quote
   CHECK(shell_quoted("~ada") == "'~ada'");
   CHECK(shell_quoted("a;b") == "'a;b'");
 }
+
+TEST_CASE("text: bug: a correlation just below 0 was written -0.00") {
+  CHECK(hundredths(-0.004) == "0.00");
+  CHECK(hundredths(-0.0) == "0.00");
+  CHECK(hundredths(0.254) == "0.25");
+  CHECK(hundredths(-1.5) == "-1.50");
+}

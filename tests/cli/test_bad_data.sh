@@ -108,6 +108,11 @@ same "$(json "len(d['predictions']), [f['image'] for f in d['failed']], d['predi
   "(21, ['data/cut/train/b/bad.jpg'], 'data/photos/test/a/444.jpg')"
 error 6 "bad.jpg: JPEG: Premature end" mlx predict m_photos data/cut/train/a/bad.jpg --out none.csv
 [ ! -e none.csv ] || fail "a table without predictions was written"
+# bug: a file too large for a photo ended the predictions of its whole folder, once all of it was read.
+mkdir large && cp data/photos/test/a/444.jpg large/ && truncate -s 600M large/huge.jpg
+expect 6 mlx predict m_photos ./large --json
+has "$err" "./large/huge.jpg: 600.0 MiB are too much for a photo"
+same "$(json "[p['image'] for p in d['predictions']], [f['image'] for f in d['failed']]")" "(['./large/444.jpg'], ['./large/huge.jpg'])"
 
 # Pictures that claim or hold too much.
 python3 - <<'P'

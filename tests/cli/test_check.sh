@@ -179,3 +179,57 @@ random.seed(1)
 open('decimals/train.csv', 'w').write('a\\n' + ''.join(f'1.{random.randrange(10**14):014}\\n' for _ in range(20000)))"
 expect 0 mlx check ./decimals --json
 same "$(json "d['personal']")" "[]"
+# bug: conversations were read as rows, so that roles which no training takes passed.
+mkdir talks && python3 - <<'P'
+import json
+with open("talks/train.jsonl", "w") as out:
+    for i in range(30):
+        talk = [{"role": "user", "content": f"Question {i}"}, {"role": "assistant", "content": f"The answer to it is {i}, as always."}]
+        if i == 3: talk[0]["role"] = "boss"
+        if i == 7: del talk[1]["content"]
+        if i == 9: talk = "text"
+        out.write(json.dumps({"id": i, "messages": talk}) + "\n")
+P
+expect 1 mlx check ./talks --json
+same "$(json "d['rules'], d['failures'][0]['count'], [f['document'] for f in d['failures'][0]['found']]")" "(['documents'], 3, [1, 2, 3])"
+expect 1 mlx check ./talks
+has "$out" "documents: 3 documents cannot be read"
+has "$out" "train.jsonl: line 4: column 'messages': message 1: \"role\" is 'boss', expected"
+has "$out" "train.jsonl: line 8: column 'messages': message 2: no \"content\""
+has "$out" "train.jsonl: line 10: column 'messages': expected messages, found something else"
+expect 0 mlx describe ./talks
+has "$out" "train: 108 lines in train.jsonl"
+has "$out" "3 documents cannot be read, the first: train.jsonl: line 4"
+sed -i '4d;8d;10d' talks/train.jsonl
+expect 0 mlx check ./talks
+
+# bug: a table without rows passed, as did a class that only a test split has.
+mkdir classes && printf 'x,c\n1,a\n2,b\n' >classes/train.csv && printf 'x,c\n' >classes/test.csv
+printf '[check]\ntarget = "c"\n' >classes/dataset.toml
+expect 1 mlx check ./classes
+has "$out" "test.csv: rows: it has no rows"
+printf '[check]\nrows = [0, 10]\ntarget = "c"\n' >classes/dataset.toml
+expect 0 mlx check ./classes
+printf 'x,c\n1,b\n2,d\n3,"e\nf"\n' >classes/test.csv
+expect 0 mlx check ./classes --json
+has "$err" "split 'test' has the classes 'd', 'e f', which split 'train' has not: no model can learn them"
+same "$(json "len(d['warnings'])")" 1
+
+# bug: a value of a category that the training split lacks was left out before a training, and not in a check.
+mkdir -p data/unknown && python3 - <<'P'
+rows = [(i * 0.37, i * 1.1 + 0.05, i * 2.3 + 0.01, "" if i < 20 else "red", i % 2) for i in range(1, 61)]
+write = lambda file, rows: open(f"data/unknown/{file}.csv", "w").write("a,b,c,colour,y\n" + "".join(",".join(map(str, r)) + "\n" for r in rows))
+write("train", rows)
+write("valid", [r[:3] + ("blue", r[4]) for r in rows[:20]] + [r[:3] + ("RED", r[4]) for r in rows[20:30]])
+P
+printf '[check]\nleaks = "0%%"\nnear_leaks = "0%%"\n' >data/unknown/dataset.toml
+# bug: a dataset in the work tree that was not added got no hint at `mlx add`.
+error 3 "no artifact is called 'data/unknown'" mlx train -c n.toml --set data.dataset=data/unknown
+has "$err" "data/unknown is in the work tree and was not added: \`mlx add data/unknown\` makes it a dataset"
+error 3 "no artifact is called 'data/near/train.csv'" mlx train -c n.toml --set data.dataset=data/near/train.csv
+has "$err" "lies in the dataset 'data/near': name that"
+mlx add -q data/unknown && mlx commit -q -m unknown
+expect 1 mlx check data/unknown --json
+same "$(json '[(f["rule"], f["count"]) for f in d["failures"]]')" "[('near_leaks', 10)]"
+printf '[data]\ndataset = "data/unknown"\ntarget = "y"\nvalid = "valid"\nleaks = "0%%"\nnear_leaks = "0%%"\n[data.columns]\ny = "category"\n[model]\nname = "u"\nfamily = "mlp"\nhidden = [4]\n[train]\nepochs = 1\n' >u.toml
+error 5 "u.toml: 33.3 % of split 'valid' are almost the same as some of split 'train'" mlx train -c u.toml

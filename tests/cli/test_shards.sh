@@ -70,6 +70,35 @@ answers=$(json "[p['probability'] for p in d['predictions']]")
 expect 0 mlx predict p data/cls --json
 same "$(json "[p['probability'] for p in d['predictions']]")" "$answers"
 same "$(json "d['predictions'][0]['image']")" "data/cls@v1:test-000000.tar:blue000.png"
+# bug: a shard outside of datasets was no INPUT.
+expect 0 mlx predict p data/cls/test-000000.tar data/cls/test-000001.tar --json
+same "$(json "[p['probability'] for p in d['predictions']]")" "$answers"
+same "$(json "d['predictions'][0]['image']")" "data/cls/test-000000.tar:blue000.png"
+python3 - <<'PY'
+from shards import *
+photo = open("data/folders/train/blue/000.png", "rb").read()
+write("./few/good.tar", [("a.png", photo), ("b/no-ending", photo), ("c.txt", b"text"), ("__info__.json", b"{}")])
+write("./few/bad.tar", [("a.png", photo), ("x\nmlx: error: all is lost\x1b[2J.png", photo[:60])])
+write("./few/none.tar", [("c.txt", b"text")])
+import gzip
+open("few/packed.tar", "wb").write(gzip.compress(open("few/good.tar", "rb").read()))
+PY
+expect 0 mlx predict p few/good.tar
+same "$(cut -d' ' -f1 <<<"$out" | paste -sd' ')" "few/good.tar:a.png few/good.tar:b/no-ending"
+error 3 "few/none.tar: there is no picture" mlx predict p few/none.tar
+error 2 "few/packed.tar: the shard is compressed" mlx predict p few/packed.tar
+# bug: an end of line in the name of a member made a line of its own in warnings and errors.
+expect 6 mlx predict p few/bad.tar
+has "$err" 'few/bad.tar:x\x0amlx: error: all is lost\x1b[2J.png: PNG: '
+same "$(wc -l <"$work/.err")" 2
+mkdir -p data/forged && python3 - <<'PY'
+from shards import *
+photo = open("data/folders/train/blue/000.png", "rb").read()
+write("data/forged/train.tar", [("x\nhint: y\nz.png", photo), ("x\nhint: y\nz.jpg", photo)])
+PY
+stored data/forged
+error 6 'train.tar:x\x0ahint: y\x0az.jpg: the sample has two photos' mlx train -c p.toml --set data.dataset=data/forged
+has "$err" "hint: leave one"
 expect 0 mlx check data/cls --json
 expect 0 mlx describe data/cls --html page.html
 [ "$(grep -o 'data:image/png' page.html | wc -l)" -gt 8 ] || fail "the page has no photos"

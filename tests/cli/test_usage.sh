@@ -13,6 +13,9 @@ error 2 "REF is missing" mlx promote
 error 2 "ALIAS is missing" mlx promote a
 error 2 "--message TEXT is missing" mlx commit
 error 2 "unexpected argument 'c'" mlx tag a b c
+# bug: a config without -c got no hint at it.
+error 2 "train: unexpected argument 'my x.toml'" mlx train "my x.toml"
+has "$err" "did you mean \`mlx train -c 'my x.toml'\`?"
 error 2 "needs a value" mlx log -n
 error 2 "expected an integer, got '3x'" mlx log -n 3x
 error 2 "out of range" mlx log -n 99999999999999999999

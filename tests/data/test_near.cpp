@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "data/content_hash.h"
+#include "data/dataset.h"
 #include "data/quality/duplicates.h"
 #include "data/quality/measure.h"
 #include "stored_dataset.h"
@@ -203,4 +204,25 @@ TEST_CASE("near: looks are the means and signs of their definition, for any size
       }
     }
   }
+}
+
+TEST_CASE("near: bug: a category that the training split lacks counts before a training as it does in a check") {
+  NearData data;
+  const std::string head = "a,b,c,colour,y\n";
+  const std::string train = "1.5,2.25,3.125,,0\n2.5,3.5,4.5,red,1\n3.5,4.5,5.5,green,1\n";
+  const std::string test = "1.5,2.25,3.125,blue,0\n2.5,3.5,4.5,RED,1\n1.5,2.25,3.125,pink,0\n1.5,2.25,3.125, Blue,0\n";
+  const Digest id = data.add({{"train.csv", to_bytes(head + train)}, {"test.csv", to_bytes(head + test)}});
+  Reading reading;
+  reading.rows.targets = {"y"};
+  const DatasetPtr of_train = load(*data.store, id, "train", reading, data.silent);
+  reading.fitted = std::make_shared<Preprocessing>(of_train->measure(nullptr));
+  const DatasetPtr of_test = load(*data.store, id, "test", reading, data.silent);
+  std::vector<NearHashes> seen;
+  for (const DatasetPtr& each : {of_train, of_test})
+    each->each_content(true, [&](const Content& content) { seen.push_back(content.near); });
+  REQUIRE(seen.size() == 7);
+  CHECK(seen[3].first != seen[0].first);  // "blue" is not "no colour"
+  CHECK(seen[3].first != seen[5].first);  // nor "pink"
+  CHECK(seen[3].first == seen[6].first);
+  CHECK(seen[4].first == seen[1].first);  // "RED" is almost "red"
 }

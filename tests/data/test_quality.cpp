@@ -99,7 +99,7 @@ TEST_CASE("quality: sketches of many values stay small and near") {
     sketch.add(x), (i % 2 ? left : right).add(x);
     distinct.add(mixed(i % 50000));
     top.add(i % 3 == 0 ? "often" : std::to_string(i));
-    sample.add(mixed(i % 5000), i);
+    sample.add({mixed(i % 5000), i});
   }
   left.merge(right);
   for (const Quantiles* each : {&sketch, &left}) {

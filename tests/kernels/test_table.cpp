@@ -51,6 +51,19 @@ TEST_CASE("table: backends by name") {
   CHECK_THROWS_AS(parse_backend("cuda"), Error);  // a device, which MLX_KERNELS does not choose
 }
 
+TEST_CASE("table: bug: words of devices, libraries and defects are asked of the rows") {
+  CHECK(device_words() == std::vector<std::string_view>{"cpu", "cuda"});
+  CHECK(backend_on("cpu") == best_backend());
+  std::vector<std::string> libraries;
+  for (const Backend& each : all_backends()) {
+    if (const auto library = library_of(each)) libraries.emplace_back(library->name);
+    if (problem_of(each).empty()) CHECK(defect_of(each) == "");
+    CHECK(description_of(each) != "");
+  }
+  CHECK(libraries == std::vector<std::string>{"onednn"});
+  if (!has_gpu()) CHECK_THROWS_AS(backend_on("cuda"), Error);
+}
+
 TEST_CASE("table: oneDNN has all products of bf16, and the oracle") {
   CHECK(bf16_problem(backend_named("ref")).empty());
   CHECK(contains(bf16_problem(backend_named("avx2")), "avx2"));

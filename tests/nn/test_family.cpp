@@ -53,6 +53,14 @@ TEST_CASE("cnn: shapes, names and the resolved config") {
       R"({"dropout":0.25},{"flatten":true},{"activation":"relu","dense":128,"norm":"none"}]})");
 }
 
+TEST_CASE("family: bug: the graph's input was named by the form of the data, and not by its kind") {
+  InputSpec points = InputSpec::rows(3, 2), volumes = InputSpec::images(8, 8, 4, 2);
+  points.name = "points", volumes.name = "volumes";
+  CHECK(dims_of(built("family = \"mlp\"\nhidden = [4]", points).graph, "points") == "[batch,3]");
+  CHECK(dims_of(built("family = \"mlp\"\nhidden = [4]", volumes).graph, "volumes") == "[batch,8,8,4]");
+  CHECK(dims_of(built("family = \"mlp\"\nhidden = [4]", InputSpec::rows(3, 2)).graph, "features") == "[batch,3]");
+}
+
 TEST_CASE("cnn: a separate norm after the pooling that follows its convolution") {
   const Built cnn = built(
       "family = \"cnn\"\nlayers = [{ conv = 4, activation = \"none\" }, { pool = \"max\" }, { norm = \"batch\", "

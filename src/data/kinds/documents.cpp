@@ -63,6 +63,10 @@ bool is_conversation(const RowFile& file, const Cell* cell) {
          cell->text.starts_with('[');
 }
 
+struct BadDocument {
+  std::string why;
+};
+
 // Makes the text of cells: as it is, neither trimmed nor taken for a missing value.
 class DocumentCell {
  public:
@@ -70,34 +74,34 @@ class DocumentCell {
   DocumentCell(const RowFile& file, const std::string& column, bool masked)
       : file_(file), column_(column), masked_(masked) {}
 
-  // The runs of a row's text, valid until the next call.
-  std::span<const TextRun> read(const Row& row, const Cell* cell) {
+  // The runs of a row's text, valid until the next call. Throws BadDocument.
+  std::span<const TextRun> read(const Cell* cell) {
     runs_.clear();
     if (masked_) {
-      read_conversation(row, cell);
+      read_conversation(cell);
     } else {
-      runs_.push_back({text_of(row, cell)});
+      runs_.push_back({text_of(cell)});
       runs_.push_back({"\n"});
     }
     return runs_;
   }
 
  private:
-  [[noreturn]] void fail_at(const Row& row, const std::string& why) const {
-    fail_at_row(file_, row.offset, fmt::format("column '{}': {}", column_, why));
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw BadDocument{fmt::format("column '{}': {}", column_, why)};
   }
-  [[noreturn]] void fail_without_value(const Row& row, const Cell* cell, const char* wanted) const {
+  [[noreturn]] void refuse_value(const Cell* cell, const char* wanted) const {
     const bool null =
         cell && cell->form == Cell::Form::kWritten && file_.kind == TableKind::kJsonLines && cell->text == "null";
     const bool absent = !cell || cell->form == Cell::Form::kNull || null;
-    fail_at(row, absent ? fmt::format("no {}", wanted) : fmt::format("expected {}, found something else", wanted));
+    refuse(absent ? fmt::format("no {}", wanted) : fmt::format("expected {}, found something else", wanted));
   }
 
-  std::string_view text_of(const Row& row, const Cell* cell) {
+  std::string_view text_of(const Cell* cell) {
     const bool json = file_.kind == TableKind::kJsonLines;
     const bool written = cell && cell->form == Cell::Form::kWritten;
     const bool text = cell && (cell->form == Cell::Form::kText || (written && (!json || cell->text.starts_with('"'))));
-    if (!text) fail_without_value(row, cell, "text");
+    if (!text) refuse_value(cell, "text");
     if (!json || !written) return cell->text;
     const std::string_view inside = cell->text.substr(1, cell->text.size() - 2);
     if (inside.find('\\') == std::string_view::npos) return inside;
@@ -105,12 +109,12 @@ class DocumentCell {
     return unescaped_;
   }
 
-  void read_conversation(const Row& row, const Cell* cell) {
-    if (!is_conversation(file_, cell)) fail_without_value(row, cell, "messages");
+  void read_conversation(const Cell* cell) {
+    if (!is_conversation(file_, cell)) refuse_value(cell, "messages");
     try {
       parts_ = chat_parts(cell->text);
     } catch (const Error& error) {
-      fail_at(row, error.message);
+      refuse(error.message);
     }
     for (const ChatPart& part : parts_) runs_.push_back({part.text, part.learned});
   }
@@ -161,22 +165,54 @@ class JoinedText {
   std::uint64_t offset_ = 0;
 };
 
+// Takes in the bad rows of one file, or fails at the first.
+class BadRows {
+ public:
+  BadRows(const RowFile& file, DocumentFaults* faults) : file_(file), faults_(faults) {}
+  void add(const Row& row, const std::string& why) {
+    if (!faults_) fail_at_row(file_, row.offset, why);
+    ++faults_->count;
+    if (faults_->first.size() + offsets_.size() == DocumentFaults::kNamed) return;
+    offsets_.push_back(row.offset);
+    reasons_.push_back(why);
+  }
+  // Finds the lines of all of them at once, for which the file is read again.
+  void finish() {
+    if (offsets_.empty()) return;
+    const std::vector<std::uint64_t> lines = lines_of(*file_.open(), offsets_, file_.kind);
+    for (std::size_t i = 0; i < lines.size(); ++i)
+      faults_->first.push_back(fmt::format("{}: {} {}: {}", file_.name, row_word(file_), lines[i], reasons_[i]));
+  }
+
+ private:
+  const RowFile& file_;
+  DocumentFaults* faults_;
+  std::vector<std::uint64_t> offsets_;
+  std::vector<std::string> reasons_;
+};
+
 // False if the visitor has had enough.
 bool scan_documents(const StoredSplit& split, const RowFile& file, const DocumentColumn& wanted, bool masked,
-                    JoinedText& to) {
+                    JoinedText& to, DocumentFaults* faults) {
   const std::string column = chosen_column(first_columns(file), wanted);
   InPart chosen = rows_in_part(split, file);
   return in_table(file, [&] {
     const std::unique_ptr<TableReader> reader = read_table(file.open(), file.kind);
     DocumentCell document(file, column, masked);
+    BadRows bad(file, faults);
     std::uint64_t rows = 0;
     for (Row row; reader->next(row);) {
       if (rows++ == 0 && !contains(reader->columns(), column)) fail_without(file, column);
       if (rows % 1024 == 0) to.check_interrupted();
       if (!chosen.next()) continue;
-      for (const TextRun& run : document.read(row, cell_named(row, reader->columns(), column)))
-        if (!to.add(run)) return false;
+      try {
+        for (const TextRun& run : document.read(cell_named(row, reader->columns(), column)))
+          if (!to.add(run)) return false;
+      } catch (const BadDocument& refused) {
+        bad.add(row, refused.why);
+      }
     }
+    bad.finish();
     return true;
   });
 }
@@ -199,14 +235,21 @@ bool has_documents(const StoredSplit& split, const DocumentColumn& column) {
   return contains(columns, chosen_column(columns, column));
 }
 
-TextSource document_source(const StoredSplit& split, const DocumentColumn& column, Progress& progress) {
+bool has_conversations(const StoredSplit& split, const DocumentColumn& column) {
+  const RowFile file = documents_in(*split.store, split.files.at(0));
+  return file.kind == TableKind::kJsonLines && holds_conversations(file, column);
+}
+
+TextSource document_source(const StoredSplit& split, const DocumentColumn& column, Progress& progress,
+                           DocumentFaults* faults) {
   TextSource out;
   for (const store::Entry& file : split.files) out.name += (out.name.empty() ? "" : ", ") + file.path;
-  out.masked = holds_conversations(documents_in(*split.store, split.files.at(0)), column);
-  out.scan = [&split, column, &progress, masked = out.masked](const Tokenizer* /*tokenizer*/, const VisitText& visit) {
+  out.masked = has_conversations(split, column);
+  out.scan = [&split, column, &progress, faults, masked = out.masked](const Tokenizer* /*tokenizer*/,
+                                                                      const VisitText& visit) {
     JoinedText joined(visit, progress);
     for (const store::Entry& entry : split.files)
-      if (!scan_documents(split, documents_in(*split.store, entry), column, masked, joined)) return;
+      if (!scan_documents(split, documents_in(*split.store, entry), column, masked, joined, faults)) return;
   };
   return out;
 }

@@ -20,10 +20,21 @@ struct DocumentColumn {
 bool hold_documents(const std::vector<store::Entry>& files);
 // Whether the split's first file, a table, has the column.
 bool has_documents(const StoredSplit& split, const DocumentColumn& column);
+// Whether its first row has a list of messages in it.
+bool has_conversations(const StoredSplit& split, const DocumentColumn& column);
+
+// Documents that no training takes.
+struct DocumentFaults {
+  static constexpr std::size_t kNamed = 20;
+  std::uint64_t count = 0;
+  std::vector<std::string> first;  // "FILE: line N: why", at most kNamed
+};
 
 // The documents of all files, or of the split's part of them, each followed by a line feed. If the first row holds a
 // list of messages, all must, and the source is masked: only what an assistant says is learned. Throws kUsage if a file
-// has no such column, kCorrupt "FILE: line N: …" for a row without text. `split` and `progress` outlive the source.
-TextSource document_source(const StoredSplit& split, const DocumentColumn& column, Progress& progress);
+// has no such column, kCorrupt "FILE: line N: …" for a row without text, unless `faults` takes in such rows. The
+// arguments outlive the source.
+TextSource document_source(const StoredSplit& split, const DocumentColumn& column, Progress& progress,
+                           DocumentFaults* faults = nullptr);
 
 }  // namespace mlx::data

@@ -36,9 +36,12 @@ Bytes PhotoReader::read_part(const PhotoFile& photo, std::uint64_t size) const {
   return bytes;
 }
 
+void check_photo_size(std::uint64_t size, const std::string& path) {
+  if (size > kLargestFile) fail(ErrorKind::kUsage, "{}: {} are too much for a photo", path, format_bytes(size));
+}
+
 Bytes PhotoReader::read(const PhotoFile& photo) const {
-  if (photo.size > kLargestFile)
-    fail(ErrorKind::kUsage, "{}: {} are too much for a photo", photo.path, format_bytes(photo.size));
+  check_photo_size(photo.size, photo.path);
   return photo.begin ? read_part(photo, photo.size) : store_.read_blob(photo.stored);
 }
 

@@ -32,6 +32,9 @@ struct LabelledPhotos {
   std::vector<std::string> values{};  // of the column that divides the splits, if it is one of a table
 };
 
+// Throws kUsage, naming `path`, for a file that is too large for a photo.
+void check_photo_size(std::uint64_t size, const std::string& path);
+
 // Reads photos from the store's packs. Any number of threads may ask.
 class PhotoReader {
  public:

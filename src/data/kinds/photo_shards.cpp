@@ -41,6 +41,13 @@ bool is_beside_samples(std::string_view name) {
          (file.starts_with("__") && file.substr(0, file.find('.')).ends_with("__"));
 }
 
+void refuse_compressed(ByteView begin, const std::string& shard) {
+  if (!is_compressed(begin)) return;
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{}: the shard is compressed, but samples are read from the place where they stand", shard),
+              "unpack it to .tar: photos are compressed already");
+}
+
 struct Sample {
   std::string key;
   std::vector<TarMember> members;
@@ -64,7 +71,9 @@ class ShardIndex {
       : store_(store), shard_(shard), with_labels_(with_labels), blob_(store.open_blob(shard.content)) {}
 
   std::vector<ShardSample> read() {
-    refuse_compressed();
+    Bytes begin(4);
+    begin.resize(blob_.read_at(0, begin.data(), begin.size()));
+    refuse_compressed(begin, shard_.path);
     const auto read = [this](std::uint64_t offset, void* to, std::size_t count) {
       store_.interruption().check();
       return blob_.read_at(offset, to, count);
@@ -78,16 +87,6 @@ class ShardIndex {
   [[noreturn]] void bad(const TarMember& member, const std::string& why, const std::string& hint) const {
     throw Error(ErrorKind::kCorrupt,
                 fmt::format("{}:{}: {} (offset {} of the shard)", shard_.path, member.name, why, member.header), hint);
-  }
-
-  void refuse_compressed() const {
-    Bytes begin(4);
-    begin.resize(blob_.read_at(0, begin.data(), begin.size()));
-    if (!is_compressed(begin)) return;
-    throw Error(
-        ErrorKind::kUsage,
-        fmt::format("{}: the shard is compressed, but samples are read from the place where they stand", shard_.path),
-        "unpack it to .tar: photos are compressed already");
   }
 
   void take(TarMember member) {
@@ -257,6 +256,24 @@ std::string split_of_shard(std::string_view path) {
   for (std::size_t begin = 0; !folder_at(path, begin).empty(); begin = path.find('/', begin) + 1)
     if (const std::string split = split_of_folder(folder_at(path, begin)); !split.empty()) return split;
   return "";
+}
+
+std::vector<formats::TarMember> photos_in_tar(const formats::TarRead& read, std::uint64_t size,
+                                              const std::string& name) {
+  const auto begin_of = [&](std::uint64_t at, std::uint64_t most) {
+    Bytes begin(16);
+    begin.resize(read(at, begin.data(), static_cast<std::size_t>(std::min<std::uint64_t>(most, begin.size()))));
+    return begin;
+  };
+  refuse_compressed(begin_of(0, size), name);
+  std::vector<TarMember> photos;
+  formats::read_tar(read, size, name, [&](TarMember&& member) {
+    if (is_hidden(member.name)) return;
+    if (has_picture_name(member.name) || is_picture(begin_of(member.begin, member.size)))
+      photos.push_back(std::move(member));
+  });
+  if (photos.empty()) fail(ErrorKind::kNotFound, "{}: there is no picture in this tar file", name);
+  return photos;
 }
 
 std::vector<store::Entry> shards_below(const std::string& root, const Files& files) {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "data/kinds/photo_file.h"
 #include "data/splits.h"
+#include "formats/tar.h"
 
 namespace mlx::data {
 
@@ -23,5 +25,10 @@ void find_shard_splits(const Files& files, Layout& layout);
 // photo's path. Throws kCorrupt or kUsage, with shard and member, for damaged and compressed shards and for samples
 // without a photo, with two, without a label, or that are not in one place.
 LabelledPhotos samples_of(const StoredSplit& split, bool with_labels);
+
+// The photos in a tar file outside of datasets, with or without labels: every member that is a picture by its name or
+// its first bytes, in order. Throws as samples_of() for damaged and compressed files.
+std::vector<formats::TarMember> photos_in_tar(const formats::TarRead& read, std::uint64_t size,
+                                              const std::string& name);
 
 }  // namespace mlx::data

@@ -213,10 +213,12 @@ class NearContents {
     const std::uint64_t name = hash_of(column.name);
     if (column.is_number()) return numbers_.push_back(name);
     Category& category = categories_.emplace_back(Category{name, {}});
-    for (const std::string& value : column.values) category.values.push_back(row_.folded_hash(value));
+    for (const std::string& value : column.values) category.values.push_back(row_.folded_hash(value) & kCodeBits);
   }
   void add_code(const Category& category, std::int32_t code) {
-    if (code >= 0) row_.folded(category.column, category.values[static_cast<std::size_t>(code)]);
+    if (code == kNoCode) return;
+    row_.folded(category.column, code >= 0 ? category.values[static_cast<std::size_t>(code)]
+                                           : static_cast<std::uint64_t>(kNoCode - 1 - code));
   }
 
   bool classes_;

@@ -29,7 +29,7 @@ void leave_out_unread(const std::vector<std::string>& skipped, ScanFacts& facts)
     if (unread) ++next;
     return unread;
   });
-  facts.unread = skipped;
+  facts.unread = skipped, facts.unread_count = skipped.size();
 }
 
 void scan_images(const StoredSplit& split, const Observe& observe, ScanFacts& facts, Progress& progress) {
@@ -74,6 +74,6 @@ void scan_images(const StoredSplit& split, const Observe& observe, ScanFacts& fa
 
 }  // namespace
 
-const ItemScan images_scan = {.unit = "images", .place_word = "image", .run = scan_images};
+const ItemScan images_scan = {.unit = "images", .place_word = "image", .source_word = "photo", .run = scan_images};
 
 }  // namespace mlx::data

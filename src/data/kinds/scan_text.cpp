@@ -67,10 +67,12 @@ void scan_text(const StoredSplit& split, const Observe& observe, ScanFacts& fact
   progress.begin("reading " + facts.files.at(0), 0, "B");
   LineScan lines(observe, facts);
   if (hold_documents(split.files)) {
-    document_source(split, {split.column}, progress).scan(nullptr, [&](const TextRun& run, std::uint64_t) {
+    DocumentFaults faults;
+    document_source(split, {split.column}, progress, &faults).scan(nullptr, [&](const TextRun& run, std::uint64_t) {
       lines.take(run.text);
       return true;
     });
+    facts.unread = std::move(faults.first), facts.unread_count = faults.count;
     return lines.finish();
   }
   std::string piece(kReadAtOnce, '\0');
@@ -95,6 +97,7 @@ std::vector<std::uint64_t> lines_from_one(const StoredSplit& /*split*/, std::vec
 
 }  // namespace
 
-const ItemScan text_scan = {.unit = "lines", .place_word = "line", .run = scan_text, .numbers = lines_from_one};
+const ItemScan text_scan = {
+    .unit = "lines", .place_word = "line", .source_word = "document", .run = scan_text, .numbers = lines_from_one};
 
 }  // namespace mlx::data

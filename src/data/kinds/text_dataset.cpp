@@ -220,6 +220,7 @@ std::shared_ptr<const Tokenizer> known_tokenizer(const Reading& reading) {
 // Documents in a table that no setting declares as text are text for a model that takes text.
 bool claims_documents(const StoredSplit& split, const Reading& reading) {
   if (split.kind->form != Form::kFeatures) return false;
+  if (reading.any_model) return has_conversations(split, {split.column});  // which no table of features has
   if (!reading.column.empty() && !reading.fitted) return true;
   const auto taken = [&](const Kind* kind) { return std::ranges::find(reading.taken, kind) != reading.taken.end(); };
   const bool wanted = taken(&text_kind) && !taken(split.kind);

@@ -3,10 +3,12 @@
 #include "data/quality/check.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <iterator>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -21,7 +23,7 @@
 namespace mlx::data {
 namespace {
 
-constexpr std::size_t kNamed = 20;  // photos that cannot be read
+constexpr std::size_t kNamed = 20;  // photos and documents that cannot be read
 
 std::string percent_of(double share) {
   return fmt::format("{:.4g} %", share * 100);
@@ -50,7 +52,7 @@ class SplitRules {
       : rules_(rules), name_(std::move(name)), split_(split), to_(to) {}
 
   void check(std::int64_t today) {
-    check_photos();
+    check_unread();
     check_rows();
     check_columns();
     check_duplicates("duplicates", rules_.duplicates, split_.equal, "the same as one before");
@@ -68,17 +70,24 @@ class SplitRules {
     return to_.emplace_back(std::move(failure));
   }
   // No rule need ask for it: a training would stop at them.
-  void check_photos() {
-    if (split_.unread.empty()) return;
-    const std::size_t count = split_.unread.size();
-    Failure& failure =
-        add("photos", fmt::format("{} of {} photos cannot be read", grouped(count), grouped(split_.items + count)));
-    failure.count = count, failure.place_word = "photo";
-    for (std::size_t i = 0; i < std::min(count, kNamed); ++i)
+  void check_unread() {
+    const std::uint64_t count = split_.unread_count;
+    if (count == 0) return;
+    const std::string words = split_.source_word + "s",
+                      all = split_.channels > 0
+                                ? fmt::format("{} of {} {}", grouped(count), grouped(split_.items + count), words)
+                                : counted(count, split_.source_word.c_str());
+    Failure& failure = add(words, all + " cannot be read");
+    failure.count = count, failure.place_word = split_.source_word;
+    for (std::size_t i = 0; i < std::min(split_.unread.size(), kNamed); ++i)
       failure.found.push_back({i + 1, printable(split_.unread[i])});
   }
+  // A training would stop at a split without any, unless a rule allows it.
   void check_rows() {
-    if (!rules_.rows) return;
+    if (!rules_.rows) {
+      if (split_.items == 0 && split_.unread_count == 0) add("rows", fmt::format("it has no {}", split_.unit));
+      return;
+    }
     const auto items = static_cast<std::int64_t>(split_.items);
     if (items < rules_.rows->first || items > rules_.rows->second)
       add("rows", fmt::format("{} {}, expected {} to {}", items, split_.unit, rules_.rows->first, rules_.rows->second));
@@ -217,6 +226,26 @@ std::vector<PersonalFinding> find_personal(const Rules& rules, const Statistics&
   return out;
 }
 
+// Classes of the other splits that the training split does not have.
+std::vector<std::string> unknown_classes(const Statistics& statistics) {
+  constexpr std::size_t kShown = 5;
+  std::vector<std::string> out;
+  const auto train = statistics.splits.find("train");
+  if (train == statistics.splits.end() || train->second.classes.empty()) return out;
+  for (const auto& [name, split] : statistics.splits) {
+    std::vector<std::string> unknown;
+    std::ranges::set_difference(split.classes, train->second.classes, std::back_inserter(unknown));
+    if (unknown.empty()) continue;
+    const std::size_t more = unknown.size() - std::min(unknown.size(), kShown);
+    unknown.resize(unknown.size() - more);
+    out.push_back(fmt::format("split '{}' has {} '{}'{}, which split 'train' has not: no model can learn {}", name,
+                              unknown.size() == 1 ? "the class" : "the classes", fmt::join(unknown, "', '"),
+                              more == 0 ? "" : fmt::format(" and {} more", grouped(more)),
+                              unknown.size() == 1 ? "it" : "them"));
+  }
+  return out;
+}
+
 // Every rule by its name, in the order of dataset.toml's sections.
 std::vector<std::string> names_of(const Rules& rules, bool drift) {
   std::vector<std::string> out;
@@ -240,6 +269,12 @@ std::vector<std::string> names_of(const Rules& rules, bool drift) {
   return out;
 }
 
+// A rule that need not be declared counts where it found something.
+void add_undeclared(CheckResult& to) {
+  for (const Failure& each : to.failures)
+    if (std::ranges::find(to.rules, each.rule) == to.rules.end()) to.rules.insert(to.rules.begin(), each.rule);
+}
+
 }  // namespace
 
 CheckResult check_dataset(const store::Store& store, const Digest& manifest, const std::string& only,
@@ -252,12 +287,10 @@ CheckResult check_dataset(const store::Store& store, const Digest& manifest, con
   out.statistics = measure_statistics(store, manifest, only, rules.target, watch, progress);
   const bool drift = rules.drift && before;
   out.rules = names_of(rules, drift);
-  if (std::ranges::any_of(out.statistics.splits, [](const auto& each) { return !each.second.unread.empty(); }))
-    out.rules.insert(out.rules.begin(), "photos");
   for (const auto& [name, split] : out.statistics.splits) {
     SplitRules(rules, name, split, out.failures).check(today);
     if (const auto seen = items.find(name); seen != items.end())
-      seen->second.finish(stored_split(store, manifest, name), name, out.failures);
+      seen->second.finish(scanned_split(store, manifest, name), name, out.failures);
   }
   check_leaks(rules, out.statistics, out.failures);
   if (drift) check_drift(rules, *before, out.statistics, out.failures);
@@ -275,6 +308,8 @@ CheckResult check_dataset(const store::Store& store, const Digest& manifest, con
       out.failures.push_back(std::move(failure));
     }
   }
+  add_undeclared(out);
+  out.warnings = unknown_classes(out.statistics);
   return out;
 }
 
@@ -292,7 +327,11 @@ Json to_json(const CheckResult& result) {
   }
   for (const PersonalFinding& each : result.personal)
     personal.push_back({{"split", each.split}, {"column", each.column}, {"kind", each.kind}, {"values", each.values}});
-  return {{"passed", result.failures.empty()}, {"rules", result.rules}, {"failures", failures}, {"personal", personal}};
+  return {{"passed", result.failures.empty()},
+          {"rules", result.rules},
+          {"failures", failures},
+          {"personal", personal},
+          {"warnings", result.warnings}};
 }
 
 std::string junit(const CheckResult& result, const std::string& dataset) {

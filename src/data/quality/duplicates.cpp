@@ -14,8 +14,7 @@ namespace mlx::data {
 namespace {
 
 constexpr std::size_t kExamples = 20;
-constexpr std::size_t kFirstJoin = std::size_t{1} << 15;  // items; where few differ, no more are ever held
-constexpr std::uint64_t kAll = ~std::uint64_t{0};         // the limit of a sample that holds everything
+constexpr std::uint64_t kAll = ~std::uint64_t{0};  // the limit of a sample that holds everything
 using Places = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
 std::uint64_t scaled_up(std::uint64_t count, std::uint64_t limit) {
@@ -32,10 +31,10 @@ double share(std::uint64_t part, std::uint64_t whole) {
 struct Match {
   std::uint64_t first = 0, again = 0, count = 1;
 };
-using NearItems = std::vector<NearSample::Item>;
+using NearItems = std::vector<NearItem>;
 
 NearItems::const_iterator end_of_group(NearItems::const_iterator from, NearItems::const_iterator end) {
-  return std::find_if(from, end, [&](const NearSample::Item& item) { return item.near != from->near; });
+  return std::find_if(from, end, [&](const NearItem& item) { return item.hash != from->hash; });
 }
 
 std::uint64_t first_place(NearItems::const_iterator begin, NearItems::const_iterator end) {
@@ -66,10 +65,10 @@ void match_groups(NearItems::const_iterator a, NearItems::const_iterator a_end, 
 
 std::vector<Match> matches_between(const NearItems& a, const NearItems& b, std::uint64_t limit) {
   std::vector<Match> out;
-  for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end() && i->near <= limit && j->near <= limit;) {
-    if (i->near < j->near) {
+  for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end() && i->hash <= limit && j->hash <= limit;) {
+    if (i->hash < j->hash) {
       ++i;
-    } else if (j->near < i->near) {
+    } else if (j->hash < i->hash) {
       ++j;
     } else {
       const auto i_end = end_of_group(i, a.end()), j_end = end_of_group(j, b.end());
@@ -121,45 +120,12 @@ void add_alike_images(const Prints& from, const Prints& to, Leak& leak) {
 
 }  // namespace
 
-void NearSample::add(std::uint64_t near, std::uint64_t hash, std::uint64_t place) {
-  if (near == 0 || near > limit_) return;
-  items_.push_back({near, place, static_cast<std::uint32_t>(hash >> 32), 1});
-  if (items_.size() < std::min(2 * most_, std::max(kFirstJoin, 2 * joined_))) return;
-  const bool full = items_.size() >= 2 * most_;
-  join_equal();
-  while (full && items_.size() > most_) {
-    limit_ /= 2;
-    std::erase_if(items_, [&](const Item& item) { return item.near > limit_; });
-  }
-  joined_ = items_.size();
-}
-
-void NearSample::join_equal() {
-  if (joined_ == items_.size()) return;
-  const auto key = [](const Item& item) { return std::tie(item.near, item.content, item.place); };
-  const auto fresh = items_.begin() + static_cast<std::ptrdiff_t>(joined_);
-  std::ranges::sort(fresh, items_.end(), std::less<>(), key);
-  std::ranges::inplace_merge(items_, fresh, std::less<>(), key);
-  std::size_t kept = 0;
-  for (const Item& item : items_) {
-    if (kept > 0 && items_[kept - 1].near == item.near && items_[kept - 1].content == item.content)
-      items_[kept - 1].count += item.count;
-    else
-      items_[kept++] = item;
-  }
-  items_.resize(kept);
-  joined_ = kept;
-}
-
-const std::vector<NearSample::Item>& NearSample::sorted() {
-  join_equal();
-  return items_;
-}
-
 void Prints::add(const Observation& item) {
   ++items;
-  if (item.hash != 0) hashes.add(item.hash, item.place);
-  near_first.add(item.near.first, item.hash, item.place), near_second.add(item.near.second, item.hash, item.place);
+  if (item.hash != 0) hashes.add({item.hash, item.place});
+  const auto content = static_cast<std::uint32_t>(item.hash >> 32);
+  if (item.near.first != 0) near_first.add({item.near.first, item.place, content});
+  if (item.near.second != 0) near_second.add({item.near.second, item.place, content});
   if (!item.look || looks.size() == kMostLooks) return;
   looks.push_back(*item.look);
   look_hashes.push_back(item.hash);
@@ -167,7 +133,7 @@ void Prints::add(const Observation& item) {
 
 Duplicates equal_items(Prints& prints) {
   Duplicates out;
-  for (const HashSample::Item& item : prints.hashes.sorted()) {
+  for (const HashedItem& item : prints.hashes.sorted()) {
     out.items += item.count - 1;
     if (item.count > 1) out.examples.emplace_back(item.place, item.again);
   }

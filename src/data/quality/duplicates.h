@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -12,27 +13,17 @@
 
 namespace mlx::data {
 
-// Rows or lines by one of their near hashes. If there are more than kMost different contents, a sample as in
-// HashSample.
-class NearSample {
- public:
-  struct Item {
-    std::uint64_t near = 0, place = 0;     // place: of the first with this content
-    std::uint32_t content = 0, count = 0;  // content: a part of the row's hash, which tells rows of one `near` apart
-  };
+// A row or line by one of its near hashes. Each content counts once.
+struct NearItem {
   static constexpr std::size_t kMost = std::size_t{1} << 19;
-  explicit NearSample(std::size_t most = kMost) : most_(most) {}
-  void add(std::uint64_t near, std::uint64_t hash, std::uint64_t place);
-  std::uint64_t limit() const { return limit_; }
-  const std::vector<Item>& sorted();  // by near, then content; each content once
+  std::uint64_t hash = 0, place = 0;     // the near hash; place: of the first with this content
+  std::uint32_t content = 0, count = 1;  // content: a part of the row's hash, which tells rows of one near hash apart
 
- private:
-  void join_equal();
-  std::size_t most_;
-  std::uint64_t limit_ = ~std::uint64_t{0};
-  std::size_t joined_ = 0;  // the first items are sorted and differ
-  std::vector<Item> items_;
+  auto order() const { return std::tie(hash, content, place); }
+  bool is_like(const NearItem& other) const { return hash == other.hash && content == other.content; }
+  void join(const NearItem& later) { count += later.count; }
 };
+using NearSample = Sample<NearItem>;
 
 // What a split's items are compared by.
 struct Prints {

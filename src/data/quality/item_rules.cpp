@@ -69,7 +69,7 @@ void ItemRules::see(const Observation& item) {
   for (const ObservedField& field : *item.fields) {
     for (const std::size_t rule : of_column_[field.column]) {
       check_column(rules_.columns[rule], field, item.place);
-      if (rules_.columns[rule].unique) uniques_[rule].add(hash_of(shown(field)), item.place);
+      if (rules_.columns[rule].unique) uniques_[rule].add({hash_of(shown(field)), item.place});
     }
   }
   for (const Comparison& compare : rules_.compare) check_comparison(compare, item);
@@ -118,14 +118,14 @@ void ItemRules::check_comparison(const Comparison& compare, const Observation& i
 
 void ItemRules::finish(const StoredSplit& split, const std::string& name, std::vector<Failure>& to) {
   for (std::size_t rule = 0; rule < uniques_.size(); ++rule) {
-    const std::vector<HashSample::Item>& values = uniques_[rule].sorted();
+    const std::vector<HashedItem>& values = uniques_[rule].sorted();
     if (rules_.columns[rule].unique && uniques_[rule].limit() != ~std::uint64_t{0}) {
       Broken& broken = broken_[fmt::format("columns.{}.unique", rules_.columns[rule].name)];
       broken.text = fmt::format("not compared: only {} different ones are", grouped(kMostUnique));
       broken.count = items_;
       continue;
     }
-    for (const HashSample::Item& item : values) {
+    for (const HashedItem& item : values) {
       if (item.count == 1) continue;
       Broken& broken = broken_[fmt::format("columns.{}.unique", rules_.columns[rule].name)];
       broken.text = "the same as one before";

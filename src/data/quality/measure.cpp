@@ -77,6 +77,16 @@ class ColumnMeasure {
     if (const char* const kind = personal_kind(text); kind && dates_ == 0) ++personal_[kind];
   }
 
+  // All values, sorted; none if they are numbers or dates, or too many.
+  std::vector<std::string> classes() const {
+    std::vector<std::string> out;
+    const bool named = type_ == ValueType::kText || type_ == ValueType::kBool;
+    if (!named || dates_ == present_ || !top_.exact()) return out;
+    for (const auto& [value, count] : top_.sorted()) out.push_back(printable(value));
+    std::ranges::sort(out);
+    return out;
+  }
+
   // `numbers_by_place` of the extremes are filled in by the caller, who knows lines.
   ColumnStatistics finish(const std::string& name, std::uint64_t items) const {
     ColumnStatistics out;
@@ -197,7 +207,8 @@ Measured measure_split(const StoredSplit& split, const std::string& name, const 
   SplitStatistics& to = out.statistics;
   to.kind = split.kind->name;
   to.unit = item_scan(split).unit, to.place_word = item_scan(split).place_word;
-  to.files = facts.files, to.unread = facts.unread, to.found_out = facts.found_out;
+  to.files = facts.files, to.found_out = facts.found_out;
+  to.unread = facts.unread, to.unread_count = facts.unread_count, to.source_word = item_scan(split).source_word;
   to.items = facts.items, to.bytes = facts.bytes;
   to.height = facts.height, to.width = facts.width, to.channels = facts.channels;
   for (const auto& values : facts.pixel_values) add_channel(values, to);
@@ -211,6 +222,9 @@ Measured measure_split(const StoredSplit& split, const std::string& name, const 
                 meant.empty() ? "name a column with --target, or [check] target in dataset.toml"
                               : fmt::format("did you mean '{}'?", meant));
   }
+  const std::string classes = images && target.empty() ? "class" : target;
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    if (to.columns[i].name == classes) to.classes = columns[i].classes();
   associations.finish(to);
   to.equal = equal_items(out.prints);
   to.alike = alike_items(out.prints);
@@ -227,7 +241,7 @@ Measured measure_split(const StoredSplit& split, const std::string& name, const 
 Statistics measure_statistics(const store::Store& store, const Digest& manifest, const std::string& only,
                               const std::string& target, const Watch& watch, Progress& progress) {
   std::vector<std::string> names = only.empty() ? splits(store, manifest) : std::vector<std::string>{only};
-  if (names.empty()) names = {"train"};  // which stored_split() says is not there
+  if (names.empty()) names = {"train"};  // which scanned_split() says is not there
   // Leaks are looked for from the training split to the others, and from the validation split to the test split.
   constexpr std::array<std::string_view, 3> kFirst = {"train", "valid", "test"};
   std::ranges::stable_sort(names, {},
@@ -235,7 +249,7 @@ Statistics measure_statistics(const store::Store& store, const Digest& manifest,
   Statistics out;
   std::vector<std::pair<std::string, Prints>> seen;
   for (const std::string& name : names) {
-    const StoredSplit split = stored_split(store, manifest, name);
+    const StoredSplit split = scanned_split(store, manifest, name);
     Measured measured = measure_split(split, name, target, watch, progress);
     for (auto& [from, prints] : seen) {
       if (out.splits.at(from).kind != measured.statistics.kind) continue;
@@ -244,7 +258,7 @@ Statistics measure_statistics(const store::Store& store, const Digest& manifest,
       Numbering left, right;
       for (auto* const list : {&leak.examples, &leak.alike_examples})
         for (auto& [first, again] : *list) left.want(first), right.want(again);
-      left.resolve(stored_split(store, manifest, from)), right.resolve(split);
+      left.resolve(scanned_split(store, manifest, from)), right.resolve(split);
       out.leaks.push_back(std::move(leak));
     }
     out.splits[name] = std::move(measured.statistics);

@@ -5,8 +5,15 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/dataset.h"
 
 namespace mlx::data {
+
+StoredSplit scanned_split(const store::Store& store, const Digest& manifest, const std::string& split) {
+  Reading reading;
+  reading.any_model = true;
+  return split_of(store, manifest, split, reading);
+}
 
 const ItemScan& item_scan(const StoredSplit& split) {
   if (!split.kind->scan) fail(ErrorKind::kUsage, "{} can be neither checked nor described", split.kind->name);

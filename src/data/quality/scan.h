@@ -8,6 +8,8 @@
 
 namespace mlx::data {
 
+// The split of the kind as which it is scanned: conversations are text, though their file is a table.
+StoredSplit scanned_split(const store::Store& store, const Digest& manifest, const std::string& split);
 // Of the split's kind; throws kUsage if it has none.
 const ItemScan& item_scan(const StoredSplit& split);
 ScanFacts scan(const StoredSplit& split, const Observe& observe, Progress& progress);

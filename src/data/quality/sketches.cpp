@@ -1,4 +1,4 @@
-// Moments, quantiles, distinct counts, frequent values and samples of hashes.
+// Moments, quantiles, distinct counts and frequent values.
 
 #include "data/quality/sketches.h"
 
@@ -152,42 +152,6 @@ std::vector<std::pair<double, std::uint64_t>> Extremes::all() const {
   const auto same_place = [](const auto& a, const auto& b) { return a.second == b.second; };
   out.erase(std::unique(out.begin(), out.end(), same_place), out.end());
   return out;
-}
-
-void HashSample::add(std::uint64_t hash, std::uint64_t place) {
-  if (hash > limit_) return;
-  items_.push_back({hash, place});
-  if (items_.size() < 2 * most_) return;
-  join_equal();
-  while (items_.size() > most_) {
-    limit_ /= 2;
-    std::erase_if(items_, [&](const Item& item) { return item.hash > limit_; });
-    joined_ = items_.size();
-  }
-}
-
-void HashSample::join_equal() {
-  if (joined_ == items_.size()) return;
-  std::ranges::sort(
-      items_, [](const Item& a, const Item& b) { return a.hash != b.hash ? a.hash < b.hash : a.place < b.place; });
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < items_.size(); ++i) {
-    const Item item = items_[i];
-    if (kept > 0 && items_[kept - 1].hash == item.hash) {
-      Item& first = items_[kept - 1];
-      if (first.count == 1) first.again = item.place;
-      first.count += item.count;
-    } else {
-      items_[kept++] = item;
-    }
-  }
-  items_.resize(kept);
-  joined_ = kept;
-}
-
-const std::vector<HashSample::Item>& HashSample::sorted() {
-  join_equal();
-  return items_;
 }
 
 }  // namespace mlx::data

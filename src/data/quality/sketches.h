@@ -2,11 +2,14 @@
 // Each depends on the values and their order alone, never on chance. Used by measure.cpp.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -16,13 +19,13 @@
 
 namespace mlx::data {
 
-// Mean and variance by Welford's method (Knuth, TAOCP 2, 4.2.2).
 // Whether statistics count this number: larger ones, whose squares and distances overflow, are left out. A training
 // refuses them.
 inline bool is_measured(double x) {
   return std::abs(x) <= std::numeric_limits<float>::max();
 }
 
+// Mean and variance by Welford's method (Knuth, TAOCP 2, 4.2.2).
 struct Moments {
   std::uint64_t count = 0;
   double mean = 0, squares = 0;  // squares: the sum of (x - mean)²
@@ -97,27 +100,72 @@ class Extremes {
   std::vector<std::pair<double, std::uint64_t>> low_, high_;  // heaps: the least extreme first
 };
 
-// Hashes of items with their places, for finding equal items in one split or in several. If there are more than kMost
-// different ones, only hashes up to a limit are kept. The limit falls as more come, and every split keeps the same
-// hashes below the lower limit, so shares remain comparable.
-class HashSample {
+// Items with hashes, joined where they are equal, in bounded memory: for finding equal items in one split or in
+// several. If there are more than kMost different ones, only hashes up to a limit are kept. The limit falls as more
+// come, and every split keeps the same hashes below the lower limit, so shares remain comparable.
+//
+// An Item has a `hash`, order(), by which equal ones stand together, is_like() for these, and join(), which adds a
+// later one to the first.
+template <typename Item>
+class Sample {
  public:
-  struct Item {
-    std::uint64_t hash = 0, place = 0;   // place: of the first
-    std::uint64_t again = 0, count = 1;  // again: the place of the second; count: of all
-  };
-  static constexpr std::size_t kMost = std::size_t{1} << 20;
-  explicit HashSample(std::size_t most = kMost) : most_(most) {}
-  void add(std::uint64_t hash, std::uint64_t place);
+  explicit Sample(std::size_t most = Item::kMost) : most_(most) {}
+  void add(const Item& item) {
+    if (item.hash > limit_) return;
+    items_.push_back(item);
+    if (items_.size() < std::min(2 * most_, std::max(kFirstJoin, 2 * joined_))) return;
+    const bool full = items_.size() >= 2 * most_;
+    join_equal();
+    while (full && items_.size() > most_) {
+      limit_ /= 2;
+      std::erase_if(items_, [&](const Item& each) { return each.hash > limit_; });
+    }
+    joined_ = items_.size();
+  }
   std::uint64_t limit() const { return limit_; }
-  const std::vector<Item>& sorted();  // by hash, each once
+  const std::vector<Item>& sorted() {  // by order(), each once
+    join_equal();
+    return items_;
+  }
 
  private:
-  void join_equal();
+  static constexpr std::size_t kFirstJoin = std::size_t{1} << 15;  // where few items differ, no more are ever held
+
+  void join_equal() {
+    if (joined_ == items_.size()) return;
+    const auto order = [](const Item& item) { return item.order(); };
+    const auto fresh = items_.begin() + static_cast<std::ptrdiff_t>(joined_);
+    std::ranges::sort(fresh, items_.end(), std::less<>(), order);
+    std::ranges::inplace_merge(items_, fresh, std::less<>(), order);
+    std::size_t kept = 0;
+    for (const Item& item : items_) {
+      if (kept > 0 && items_[kept - 1].is_like(item))
+        items_[kept - 1].join(item);
+      else
+        items_[kept++] = item;
+    }
+    items_.resize(kept);
+    joined_ = kept;
+  }
+
   std::size_t most_;
   std::uint64_t limit_ = ~std::uint64_t{0};
   std::size_t joined_ = 0;  // the first items are sorted and differ
   std::vector<Item> items_;
 };
+
+struct HashedItem {
+  static constexpr std::size_t kMost = std::size_t{1} << 20;
+  std::uint64_t hash = 0, place = 0;   // place: of the first
+  std::uint64_t again = 0, count = 1;  // again: the place of the second; count: of all
+
+  auto order() const { return std::tie(hash, place); }
+  bool is_like(const HashedItem& other) const { return hash == other.hash; }
+  void join(const HashedItem& later) {
+    if (count == 1) again = later.place;
+    count += later.count;
+  }
+};
+using HashSample = Sample<HashedItem>;
 
 }  // namespace mlx::data

@@ -75,12 +75,16 @@ struct Duplicates {
 struct SplitStatistics {
   std::string kind, unit, place_word, found_out;  // "rows", "rows", "line"
   std::vector<std::string> files;
-  std::vector<std::string> unread;  // why each photo that cannot be read is not among `files`
+  // ScanFacts::unread, and what these are: photos, documents.
+  std::vector<std::string> unread;
+  std::uint64_t unread_count = 0;
+  std::string source_word;
   std::uint64_t items = 0, bytes = 0;
   std::int64_t height = 0, width = 0, channels = 0;  // of images
   std::vector<double> channel_mean, channel_std;     // from 0 to 1
   std::vector<ColumnStatistics> columns;
   std::string target;
+  std::vector<std::string> classes;       // all values of the target, sorted, unless they are numbers or too many
   std::vector<Association> correlations;  // between numbers, strongest first
   std::vector<Association> with_target;   // each column and the target, strongest first
   std::vector<TargetGroup> groups;
@@ -108,7 +112,7 @@ struct Statistics {
 
 // The form of kept statistics. Its number grows when the form changes, or when the same data gives other numbers:
 // statistics of another number are measured again.
-constexpr const char* kStatisticsFormat = "mlx.statistics/3";
+constexpr const char* kStatisticsFormat = "mlx.statistics/4";
 Json to_json(const Statistics& statistics);
 Statistics statistics_from_json(const Json& json, const std::string& what);  // kCorrupt naming `what`
 

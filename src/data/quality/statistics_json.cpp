@@ -42,9 +42,10 @@ void each_field(Visit& v, T& s) requires std::is_same_v<std::remove_const_t<T>, 
 template <typename Visit, typename T>
 void each_field(Visit& v, T& s) requires std::is_same_v<std::remove_const_t<T>, SplitStatistics> {
   v("kind", s.kind), v("unit", s.unit), v("place", s.place_word), v("found_out", s.found_out), v("files", s.files);
-  v("unread", s.unread);
+  v("unread", s.unread), v("unread_count", s.unread_count), v("source_word", s.source_word);
   v("items", s.items), v("bytes", s.bytes), v("height", s.height), v("width", s.width), v("channels", s.channels);
-  v("channel_mean", s.channel_mean), v("channel_std", s.channel_std), v("columns", s.columns), v("target", s.target);
+  v("channel_mean", s.channel_mean), v("channel_std", s.channel_std), v("columns", s.columns), v("target", s.target),
+      v("classes", s.classes);
   v("correlations", s.correlations), v("with_target", s.with_target), v("groups", s.groups);
   v("duplicates", s.equal), v("near_duplicates", s.alike);
 }

@@ -2,8 +2,8 @@
 #include "data/readers/array_rows.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <type_traits>
 
 #include "base/error.h"
 
@@ -14,86 +14,35 @@ constexpr std::size_t kBlockOfRows = 256 * 1024;  // bytes, at least one row
 constexpr std::size_t kAllBlocks = 64 << 20;      // bytes of the blocks of all arrays of a table
 constexpr std::size_t kBlockOfColumns = 8 << 20;  // bytes: each column is a read of its own
 
-double half_to_double(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  const double sign = bits >> 15 ? -1 : 1;
-  if (exponent == 31) return fraction ? std::nan("") : sign * HUGE_VAL;
-  return sign * (exponent ? std::ldexp(1024 + fraction, exponent - 25) : std::ldexp(fraction, -24));
-}
+using formats::ArrayType;
+using formats::load_element;
 
-using ReadElement = void (*)(const std::uint8_t* at, Cell& cell);
-
-template <typename T>
-void read_integer(const std::uint8_t* at, Cell& cell) {
-  const auto bits = load_little_endian<std::make_unsigned_t<T>>(at);
-  cell.form = Cell::Form::kInt;
-  const T value = static_cast<T>(bits);
-  cell.integer = std::int64_t{value};
-}
-void read_u64(const std::uint8_t* at, Cell& cell) {
-  const auto value = load_little_endian<std::uint64_t>(at);
-  if (value >> 63 == 0) return read_integer<std::int64_t>(at, cell);
-  cell.form = Cell::Form::kFloat;
-  cell.number = static_cast<double>(value);
-}
 void set_number(Cell& cell, double number) {
   cell.form = std::isnan(number) ? Cell::Form::kNull : Cell::Form::kFloat;
   cell.number = number;
 }
-void read_f16(const std::uint8_t* at, Cell& cell) {
-  set_number(cell, half_to_double(load_little_endian<std::uint16_t>(at)));
+void set_integer(Cell& cell, std::int64_t integer) {
+  cell.form = Cell::Form::kInt;
+  cell.integer = integer;
 }
-void read_bf16(const std::uint8_t* at, Cell& cell) {
-  set_number(cell, std::bit_cast<float>(std::uint32_t{load_little_endian<std::uint16_t>(at)} << 16));
-}
-void read_f32(const std::uint8_t* at, Cell& cell) {
-  set_number(cell, std::bit_cast<float>(load_little_endian<std::uint32_t>(at)));
-}
-void read_f64(const std::uint8_t* at, Cell& cell) {
-  set_number(cell, std::bit_cast<double>(load_little_endian<std::uint64_t>(at)));
-}
-void read_bool(const std::uint8_t* at, Cell& cell) {
-  cell.form = Cell::Form::kBool;
-  cell.text = *at ? "true" : "false";
+
+template <typename T>
+void read_element(const std::uint8_t* at, Cell& cell) {
+  const T value = load_element<T>(at);
+  if constexpr (std::is_same_v<T, formats::Bool>) {
+    cell.form = Cell::Form::kBool;
+    cell.text = value.byte ? "true" : "false";
+  } else if constexpr (std::is_same_v<T, std::uint64_t>) {
+    value >> 63 == 0 ? set_integer(cell, static_cast<std::int64_t>(value))
+                     : set_number(cell, static_cast<double>(value));
+  } else if constexpr (std::is_integral_v<T>) {
+    set_integer(cell, value);
+  } else {
+    set_number(cell, static_cast<double>(value));
+  }
 }
 
 }  // namespace
-
-struct ArrayElement {
-  std::string_view descr;  // of npy
-  std::string_view dtype;  // of safetensors
-  std::size_t size;
-  ReadElement read;
-};
-namespace {
-constexpr ArrayElement kElements[] = {
-    {"|b1", "BOOL", 1, read_bool},
-    {"|i1", "I8", 1, read_integer<std::int8_t>},
-    {"|u1", "U8", 1, read_integer<std::uint8_t>},
-    {"<i2", "I16", 2, read_integer<std::int16_t>},
-    {"<u2", "U16", 2, read_integer<std::uint16_t>},
-    {"<i4", "I32", 4, read_integer<std::int32_t>},
-    {"<u4", "U32", 4, read_integer<std::uint32_t>},
-    {"<i8", "I64", 8, read_integer<std::int64_t>},
-    {"<u8", "U64", 8, read_u64},
-    {"<f2", "F16", 2, read_f16},
-    {"", "BF16", 2, read_bf16},
-    {"<f4", "F32", 4, read_f32},
-    {"<f8", "F64", 8, read_f64},
-};
-
-const ArrayElement* element_with(std::string_view ArrayElement::*name, std::string_view value) {
-  const auto found = std::ranges::find(kElements, value, name);
-  return value.empty() || found == std::end(kElements) ? nullptr : &*found;
-}
-}  // namespace
-
-const ArrayElement* npy_element(std::string_view descr) {
-  return element_with(&ArrayElement::descr, descr);
-}
-const ArrayElement* safetensors_element(std::string_view dtype) {
-  return element_with(&ArrayElement::dtype, dtype);
-}
 
 std::string why_no_table(const std::vector<std::int64_t>& shape) {
   if (shape.empty() || shape.size() > 2)
@@ -104,13 +53,14 @@ std::string why_no_table(const std::vector<std::int64_t>& shape) {
 }
 
 ArrayRows::ArrayRows(std::shared_ptr<const Source> source, const ArrayLayout& layout)
-    : source_(std::move(source)), element_(layout.element), begin_(layout.begin) {
-  CHECK(element_ && why_no_table(layout.shape).empty());
+    : source_(std::move(source)), type_(layout.type), begin_(layout.begin) {
+  CHECK(type_ && why_no_table(layout.shape).empty());
   rows_ = static_cast<std::uint64_t>(layout.shape[0]);
   two_dimensions_ = layout.shape.size() == 2;
   width_ = two_dimensions_ ? static_cast<std::size_t>(layout.shape[1]) : 1;
   by_columns_ = layout.fortran_order && width_ > 1;
-  row_bytes_ = width_ * element_->size;
+  row_bytes_ = width_ * type_->size;
+  read_element_ = formats::with_element(type_->element, []<typename T>() -> ReadElement { return read_element<T>; });
   most_ = by_columns_ ? kBlockOfColumns : kBlockOfRows;
   if (width_ == 0) rows_ = 0;
 }
@@ -122,16 +72,16 @@ void ArrayRows::share(std::size_t arrays) {
 void ArrayRows::read(std::uint64_t row, Cell* cells) {
   if (row < first_ || row - first_ >= held_) read_block(row);
   const auto at = static_cast<std::size_t>(row - first_);
-  const std::size_t size = element_->size;
+  const std::size_t size = type_->size;
   const std::uint8_t* from = block_.data() + at * (by_columns_ ? size : row_bytes_);
   const std::size_t step = by_columns_ ? static_cast<std::size_t>(held_) * size : size;
-  for (std::size_t i = 0; i < width_; ++i) element_->read(from + i * step, cells[i]);
+  for (std::size_t i = 0; i < width_; ++i) read_element_(from + i * step, cells[i]);
 }
 
 std::size_t ArrayRows::read_part(std::uint64_t element, std::uint8_t* to, std::size_t bytes) const {
   // A header may declare more than 2^64 bytes; then the file ends before.
-  if (element > (~std::uint64_t{0} - begin_) / element_->size) return 0;
-  return source_->read_at(begin_ + element * element_->size, to, bytes);
+  if (element > (~std::uint64_t{0} - begin_) / type_->size) return 0;
+  return source_->read_at(begin_ + element * type_->size, to, bytes);
 }
 
 void ArrayRows::read_block(std::uint64_t row) {
@@ -140,7 +90,7 @@ void ArrayRows::read_block(std::uint64_t row) {
   block_.resize(count * row_bytes_);
   first_ = row, held_ = 0;
   if (by_columns_) {
-    const std::size_t part = count * element_->size;
+    const std::size_t part = count * type_->size;
     std::size_t whole = 0;
     for (std::size_t i = 0; i < width_ && rows_ <= ~std::uint64_t{0} / width_; ++i)
       whole += read_part(i * rows_ + row, block_.data() + i * part, part) == part;

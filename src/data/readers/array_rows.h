@@ -4,21 +4,16 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "data/readers/source.h"
 #include "data/readers/table.h"
+#include "formats/array_types.h"
 
 namespace mlx::data {
 
-// A type of little-endian numbers; null for all other types.
-struct ArrayElement;
-const ArrayElement* npy_element(std::string_view descr);
-const ArrayElement* safetensors_element(std::string_view dtype);
-
 struct ArrayLayout {
-  const ArrayElement* element = nullptr;
+  const formats::ArrayType* type = nullptr;
   std::vector<std::int64_t> shape;  // one or two dimensions
   std::uint64_t begin = 0;          // of the elements in the source
   bool fortran_order = false;       // column by column, as pandas writes
@@ -42,7 +37,9 @@ class ArrayRows {
   std::size_t read_part(std::uint64_t element, std::uint8_t* to, std::size_t bytes) const;
 
   std::shared_ptr<const Source> source_;
-  const ArrayElement* element_ = nullptr;
+  using ReadElement = void (*)(const std::uint8_t* at, Cell& cell);
+  const formats::ArrayType* type_ = nullptr;
+  ReadElement read_element_ = nullptr;
   bool by_columns_ = false;
   bool two_dimensions_ = false;
   std::uint64_t begin_ = 0, rows_ = 0;

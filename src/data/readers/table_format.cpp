@@ -19,9 +19,6 @@ constexpr std::string_view kNpzEndings[] = {".npz"};
 constexpr std::string_view kSafetensorsEndings[] = {".safetensors"};
 constexpr std::string_view kParquetEndings[] = {".parquet"};
 constexpr std::string_view kSqliteEndings[] = {".sqlite", ".sqlite3"};
-constexpr std::array<std::string_view, 10> kEndings = {".csv", ".tsv",         ".jsonl",   ".ndjson", ".npy",
-                                                       ".npz", ".safetensors", ".parquet", ".sqlite", ".sqlite3"};
-
 std::unique_ptr<TableReader> open_csv(std::unique_ptr<Source> source, const std::string& /*table*/) {
   return read_csv(std::move(source), '\0');
 }
@@ -60,6 +57,19 @@ constexpr TableFormat kFormats[] = {
     {TableKind::kParquet, "Parquet", kParquetEndings, "row", is_parquet, false, open_only<read_parquet>},
     {TableKind::kSqlite, "SQLite", kSqliteEndings, "row", is_sqlite, true, read_sqlite},
 };
+
+// All endings, in the order of the rows.
+constexpr std::size_t kEndingCount = [] {
+  std::size_t count = 0;
+  for (const TableFormat& format : kFormats) count += format.endings.size();
+  return count;
+}();
+constexpr std::array<std::string_view, kEndingCount> kEndings = [] {
+  std::array<std::string_view, kEndingCount> all;
+  auto* to = all.begin();
+  for (const TableFormat& format : kFormats) to = std::ranges::copy(format.endings, to).out;
+  return all;
+}();
 
 const TableFormat* recognised(ByteView head) {
   const auto found = std::ranges::find_if(

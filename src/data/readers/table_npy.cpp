@@ -20,10 +20,10 @@ struct FoundArray {
 
 FoundArray find_array(const Source& source) {
   formats::NpyHeader header = formats::parse_npy(read_head(source, kLongestHead + 12));
-  const ArrayElement* const element = npy_element(header.descr);
-  if (!element) return {{}, fmt::format("elements of type '{}', expected little-endian numbers", header.descr)};
+  const formats::ArrayType* const type = formats::array_type_of_descr(header.descr);
+  if (!type) return {{}, fmt::format("elements of type '{}', expected little-endian numbers", header.descr)};
   std::string why = why_no_table(header.shape);
-  return {{element, std::move(header.shape), header.data_begin, header.fortran_order}, std::move(why)};
+  return {{type, std::move(header.shape), header.data_begin, header.fortran_order}, std::move(why)};
 }
 
 std::string array_name(const std::string& file) {

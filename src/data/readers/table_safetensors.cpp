@@ -33,11 +33,11 @@ std::unique_ptr<TableReader> read_safetensors(std::unique_ptr<Source> source) {
                 "unpack it: the store compresses what it keeps");
   ArraysTable table("safetensors");
   for (formats::SafetensorsEntry& tensor : read_header(*file, *size).tensors) {
-    const ArrayElement* const element = safetensors_element(tensor.dtype);
+    const formats::ArrayType* const type = formats::array_type_of_dtype(tensor.dtype);
     const std::string why =
-        element ? why_no_table(tensor.shape) : fmt::format("elements of type {}, expected numbers", tensor.dtype);
+        type ? why_no_table(tensor.shape) : fmt::format("elements of type {}, expected numbers", tensor.dtype);
     if (why.empty())
-      table.add(ArrayRows(file, {element, std::move(tensor.shape), tensor.begin, false}), tensor.name);
+      table.add(ArrayRows(file, {type, std::move(tensor.shape), tensor.begin, false}), tensor.name);
     else
       table.leave_out(tensor.name, why);
   }

@@ -52,7 +52,7 @@ struct RunOptions {
 };
 
 struct NodeTime {
-  std::string name, op, kernel;  // kernel: "onednn"
+  std::string name, op, kernel;  // kernel: "avx512"
   double seconds = 0, flops = 0, bytes = 0;
   std::int64_t calls = 0;
 };

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/path.h"
 #include "base/text.h"
 #include "base/toml.h"
 #include "registry/operations/names.h"
@@ -191,6 +192,16 @@ std::optional<Version> by_pointer(Repository& repository, const std::string& art
   return version;
 }
 
+// A hint where the work tree has something at `name` that is no artifact; "" where it has not.
+std::string way_to_add(const Repository& repository, const std::string& name, const std::vector<std::string>& names) {
+  if (!artifact_name_problem(name).empty() || !path_exists(join_path(repository.root(), name))) return "";
+  const auto around =
+      std::ranges::find_if(names, [&](const std::string& other) { return name.starts_with(other + "/"); });
+  if (around != names.end()) return fmt::format("{} lies in the dataset '{}': name that", name, *around);
+  return fmt::format("{} is in the work tree and was not added: `mlx add {}` makes it a dataset", name,
+                     shell_quoted(name));
+}
+
 [[noreturn]] void no_such_artifact(Repository& repository, const std::string& name) {
   std::vector<std::string> names = artifact_names(repository);
   for (const Pointer& pointer : readable_pointers(repository)) names.push_back(pointer.artifact);
@@ -198,6 +209,8 @@ std::optional<Version> by_pointer(Repository& repository, const std::string& art
     throw Error(ErrorKind::kNotFound, fmt::format("'{}' has no versions", name),
                 "`mlx commit -m MESSAGE` makes one of what was added");
   }
+  if (const std::string way = way_to_add(repository, name, names); !way.empty())
+    throw Error(ErrorKind::kNotFound, fmt::format("no artifact is called '{}'", name), way);
   const std::string meant = did_you_mean(name, names);
   throw Error(ErrorKind::kNotFound, fmt::format("no artifact is called '{}'", name),
               meant.empty() ? "`mlx ls` lists all artifacts" : fmt::format("did you mean '{}'?", meant));
