@@ -106,6 +106,7 @@ struct PhotoOptions {
   std::int64_t height = 0, width = 0;  // 0: the size that all photos have
   Fit fit = Fit::kSqueeze;
   bool grey = false;
+  bool whole_sounds = false;  // sounds are scaled to the size, to be compared, and neither cut nor lengthened
   // Bad photos are skipped up to this share of a split, or this count; 0: the first one is an error.
   double skip_share = 0;
   std::int64_t skip_count = 0;

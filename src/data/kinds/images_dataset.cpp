@@ -248,7 +248,8 @@ const Kind images_kind = {
     .read_keys = read_image_keys,
     .write_keys = write_image_keys,
     .key_set = image_key_set,
-    .file_names = "train/CLASS/1.jpg, train-0000.tar, train-images-idx3-ubyte(.gz) with train-labels-idx1-ubyte(.gz)",
+    .file_names =
+        "train/CLASS/1.jpg (or .wav), train-0000.tar, train-images-idx3-ubyte(.gz) with train-labels-idx1-ubyte(.gz)",
     .find_splits = find_image_splits,
     .declared = declared_images,
     .scan = &images_scan,

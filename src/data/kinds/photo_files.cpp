@@ -19,7 +19,7 @@ namespace mlx::data {
 namespace {
 
 constexpr std::string_view kLabelTables[] = {".csv", ".tsv"};
-constexpr std::string_view kFileColumns[] = {"file", "filename", "file_name", "image"};
+constexpr std::string_view kFileColumns[] = {"file", "filename", "file_name", "image", "audio"};
 constexpr std::string_view kLabelColumns[] = {"label", "class"};
 constexpr std::size_t kMostPhotoClasses = 1 << 20;
 constexpr const char* kLabelsInShards = "the samples of shards have their labels beside them";
