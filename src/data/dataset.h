@@ -146,9 +146,9 @@ Description describe(const store::Store& store, const Digest& manifest, const st
 DatasetPtr load(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,
                 Progress& progress);
 // Hashes of the split's items, where the store knows them without reading the items (photos have a file each); else
-// none.
+// none. `read`: photos in shards are read for theirs.
 std::vector<std::uint64_t> listed_contents(const store::Store& store, const Digest& manifest, const std::string& split,
-                                           const Reading& reading);
+                                           const Reading& reading, bool read = false);
 // The names of the splits, divided as `reading` says.
 std::vector<std::string> splits(const store::Store& store, const Digest& manifest, const Reading& reading);
 // The number of examples for a training on the split, in windows of `context` tokens; `enough` or more if there are

@@ -217,8 +217,8 @@ std::vector<store::Entry> declared_images(TomlReader& split, const Files& files)
   return {std::move(images), declared_file(split, "labels", split.string("labels"), files)};
 }
 
-std::vector<std::uint64_t> contents_of_photos(const StoredSplit& split) {
-  return holds_photos(split) ? contents_listed(split) : std::vector<std::uint64_t>();
+std::vector<std::uint64_t> contents_of_photos(const StoredSplit& split, bool read) {
+  return holds_photos(split) ? contents_listed(split, read) : std::vector<std::uint64_t>();
 }
 
 Description describe_stored_images(const StoredSplit& split, const Reading& reading) {
