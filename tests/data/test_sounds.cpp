@@ -8,6 +8,9 @@
 #include <functional>
 #include <limits>
 #include <numbers>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/fd.h"
