@@ -81,9 +81,9 @@ const Kind& kind_of(const store::Store& store, const Digest& manifest, const std
 }
 
 std::vector<std::uint64_t> listed_contents(const store::Store& store, const Digest& manifest, const std::string& split,
-                                           const Reading& reading) {
+                                           const Reading& reading, bool read) {
   const StoredSplit stored = split_of(store, manifest, split, reading);
-  return stored.kind->contents ? stored.kind->contents(stored) : std::vector<std::uint64_t>();
+  return stored.kind->contents ? stored.kind->contents(stored, read) : std::vector<std::uint64_t>();
 }
 
 std::vector<std::string> splits(const store::Store& store, const Digest& manifest, const Reading& reading) {

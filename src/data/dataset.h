@@ -106,6 +106,7 @@ struct PhotoOptions {
   std::int64_t height = 0, width = 0;  // 0: the size that all photos have
   Fit fit = Fit::kSqueeze;
   bool grey = false;
+  bool whole_sounds = false;  // sounds are scaled to the size, to be compared, and neither cut nor lengthened
   // Bad photos are skipped up to this share of a split, or this count; 0: the first one is an error.
   double skip_share = 0;
   std::int64_t skip_count = 0;
@@ -148,9 +149,9 @@ Description describe(const store::Store& store, const Digest& manifest, const st
 DatasetPtr load(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,
                 Progress& progress);
 // Hashes of the split's items, where the store knows them without reading the items (photos have a file each); else
-// none.
+// none. `read`: photos in shards are read for theirs.
 std::vector<std::uint64_t> listed_contents(const store::Store& store, const Digest& manifest, const std::string& split,
-                                           const Reading& reading);
+                                           const Reading& reading, bool read = false);
 // The names of the splits, divided as `reading` says.
 std::vector<std::string> splits(const store::Store& store, const Digest& manifest, const Reading& reading);
 // The number of examples for a training on the split, in windows of `context` tokens; `enough` or more if there are

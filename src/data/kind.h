@@ -66,8 +66,9 @@ struct Kind {
 
   // How check and describe see the items (observation.h); null: they refuse the kind.
   const ItemScan* scan = nullptr;
-  // Hashes of the items' content, if they are known without reading the items; null or empty if not.
-  std::vector<std::uint64_t> (*contents)(const StoredSplit& split) = nullptr;
+  // Hashes of the items' content. Without `read`, none if they are not known without reading the items. Null for kinds
+  // that never know them so.
+  std::vector<std::uint64_t> (*contents)(const StoredSplit& split, bool read) = nullptr;
   // Describes a split, without reading the examples if that is cheaper.
   Description (*describe)(const StoredSplit& split, const Reading& reading) = nullptr;
   // For kinds with windows, whose describe() does not read the items: the number of items in a split, or `enough` if

@@ -22,10 +22,12 @@ struct Preprocessing {
   std::shared_ptr<const Tokenizer> tokenizer{};  // has as many tokens as the logits are wide
   std::optional<Fit> fit{};                      // how photos get the size; nullopt: they must have it
 
+  bool takes_sounds() const { return fit == Fit::kSpectrogram; }
   PhotoForm photo_form() const { return {height, width, channels, fit.value_or(Fit::kSqueeze)}; }
 };
 
-// kUsage if the model does not say how photos get its size, and the photo has another size or number of channels.
+// kUsage for a sound where the model takes pictures, or the other way around; or if the model does not say how photos
+// get its size, and the photo has another size or number of channels.
 void check_photo(ByteView file, const std::string& name, const Preprocessing& preprocessing);
 
 }  // namespace mlx::data

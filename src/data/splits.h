@@ -2,7 +2,7 @@
 // the files' names (mlx-format-dataset(5)).
 //
 //   images  train-images-idx3-ubyte(.gz), train-labels-idx1-ubyte(.gz); any prefix ("emnist-digits-train-…") is ignored
-//           photos: train/CLASS/1.jpg, a table of labels, tar shards such as train-0001.tar (photo_files.h)
+//           photos and sounds: train/CLASS/1.jpg, a table of labels, tar shards such as train-0001.tar (photo_files.h)
 //   rows    train.csv and other tables (table_format.h), text plain, .gz or .zst; a single table of another name is
 //   "train" text    train.txt(.gz, .zst), or all of train/*.txt concatenated; a single such file of another name is
 //   "train"

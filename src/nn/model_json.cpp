@@ -141,8 +141,10 @@ data::Preprocessing preprocessing_from_json(const Json& json, const Graph& graph
   }
   if (found->contains("resize")) {
     out.fit = data::fit_named(json_string(*found, "resize", where));
-    if (!out.fit || (out.channels != 1 && out.channels != 3))
-      fail(ErrorKind::kCorrupt, "{}: 'resize': expected squeeze or crop, for 1 or 3 channels", where);
+    if (!out.fit || (out.channels != 1 && (out.channels != 3 || out.takes_sounds()))) {
+      fail(ErrorKind::kCorrupt, "{}: 'resize': expected squeeze or crop, for 1 or 3 channels, or spectrogram, for 1",
+           where);
+    }
   }
   return out;
 }

@@ -44,9 +44,11 @@ bool is_json(boost::beast::string_view type) {
   return boost::beast::iequals(type, "application/json");
 }
 
+// A photo or a sound.
 bool is_photo(boost::beast::string_view type) {
   constexpr std::size_t kPrefix = 6;
-  return type.size() > kPrefix && boost::beast::iequals(type.substr(0, kPrefix), "image/");
+  const auto prefix = type.substr(0, kPrefix);
+  return type.size() > kPrefix && (boost::beast::iequals(prefix, "image/") || boost::beast::iequals(prefix, "audio/"));
 }
 
 }  // namespace
@@ -199,7 +201,8 @@ std::optional<Reply> Connection::refusal() const {
   if (!type.empty() && !is_json(type) && !is_photo(type))
     return error_reply(
         415,
-        "expected Content-Type: application/json (curl: -H 'Content-Type: application/json'), or image/* for a photo");
+        "expected Content-Type: application/json (curl: -H 'Content-Type: application/json'), image/* for a photo, or "
+        "audio/* for a sound");
   return std::nullopt;
 }
 

@@ -12,7 +12,7 @@ namespace mlx::serve {
 struct Request {
   std::string method, target, body;
   std::string type{};  // Content-Type, "" if there is none
-  bool holds_photo() const { return type.starts_with("image/"); }
+  bool holds_photo() const { return type.starts_with("image/") || type.starts_with("audio/"); }  // or a sound
 };
 
 struct Reply {

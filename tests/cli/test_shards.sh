@@ -121,6 +121,19 @@ write("data/leak/test.tar", [m for i in range(4) for m in ((f"{i}.png", open(f"d
 PY
 stored data/leak
 error 5 "100 % of split 'test' are in split 'train' too" mlx train -c p.toml --set data.dataset=data/leak
+# bug: a test split in shards, or beside a training split in shards, was not compared if it was not the validation split.
+sed '/^valid/d' p.toml >alone.toml
+error 5 "100 % of split 'test' are in split 'train' too" mlx train -c alone.toml --set data.dataset=data/leak
+expect 0 mlx train -c alone.toml -q --set data.dataset=data/leak --set data.leaks=100%
+mkdir -p data/leak-half/test/blue data/leak-half/test/red && cp data/leak/train-0.tar data/leak-half/ && cp data/folders/train/blue/000.png data/leak-half/test/blue/
+cp data/folders/test/red/000.png data/leak-half/test/red/
+printf '[splits.train]\nimages = "train-0.tar"\n[splits.test]\nimages = "test/"\n' >data/leak-half/dataset.toml
+mkdir -p data/leak-other/shards data/leak-other/train && cp -r data/folders/train/* data/leak-other/train/ && cp data/leak/test.tar data/leak-other/shards/
+printf '[splits.train]\nimages = "train/"\n[splits.test]\nimages = "shards/test.tar"\n' >data/leak-other/dataset.toml
+stored data/leak-half data/leak-other
+error 5 "50 % of split 'test' are in split 'train' too" mlx train -c alone.toml --set data.dataset=data/leak-half
+error 5 "100 % of split 'test' are in split 'train' too" mlx train -c alone.toml --set data.dataset=data/leak-other
+expect 0 mlx train -c alone.toml -q --set data.dataset=data/cls # none of its test split is in the training split
 
 # A photo that is none stops, and is left out where that is allowed.
 python3 - <<'PY'

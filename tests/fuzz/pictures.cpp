@@ -1,5 +1,6 @@
-// Decoders of pictures: whatever a file says, its pixels fit what it told in the header, and can be scaled.
+// Decoders of pictures and sounds: whatever a file says, its pixels fit what it told in the header, and can be scaled.
 #include "data/images/decode.h"
+#include "data/images/photo.h"
 #include "data/images/resize.h"
 #include "fuzz.h"
 
@@ -22,6 +23,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::require(options.enough_height > 0 || (picture.height == header.height && picture.width == header.width),
                   "the header told the size");
     fuzz::require(resize(picture, 3, 4).pixels.size() == static_cast<std::size_t>(12 * picture.channels), "it scales");
+  });
+  fuzz::errors_are_fine([&] {
+    constexpr PhotoForm kForm{24, 9, 1, Fit::kSpectrogram};
+    const Bytes pixels(static_cast<std::size_t>(kForm.bytes() + 1));
+    Bytes heard = pixels;
+    prepare_photo(file, "file", kForm, heard.data());
+    fuzz::require(heard.back() == 0, "a spectrogram fills its form and no more");
   });
   return 0;
 }

@@ -13,6 +13,7 @@ corpus=$(mktemp -d)
 trap 'rm -rf "$corpus"' EXIT
 build/fuzz/fuzz_seeds "$corpus"
 cp -r tests/data/pictures "$corpus/pictures"
+cp tests/data/sounds/*.wav "$corpus/pictures"
 gzip -kn "$corpus"/tables/*
 cp tests/data/{parquet,arrays,sqlite}/*.{parquet,npz,npy,sqlite} "$corpus/tables" 2>/dev/null || true
 mkdir -p build/fuzz/found

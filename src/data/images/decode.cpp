@@ -11,6 +11,7 @@
 #include "data/images/grey.h"
 #include "data/images/upright.h"
 #include "formats/netpbm.h"
+#include "formats/wav.h"
 
 namespace mlx::data {
 namespace {
@@ -61,9 +62,19 @@ constexpr PictureFormat kPictureFormats[] = {
      [] { return images_module().tiff; }},
     {"BMP", ".bmp ", [](ByteView b) { return begins(b, "BM"); }, [] { return PictureDecoder{decode_bmp}; }},
     {"PGM and PPM", ".pgm .ppm ", formats::is_netpbm, [] { return PictureDecoder{decode_netpbm}; }},
+    {"WAV", ".wav ", formats::is_wav, [] { return PictureDecoder{decode_wav}; }},
 };
 
-constexpr std::string_view kEndingsNotRead = ".gif .heic .heif .avif .jxl .jp2 ";
+constexpr std::string_view kEndingsNotRead = ".gif .heic .heif .avif .jxl .jp2 .flac .mp3 .ogg .m4a ";
+
+// ".jpg" for "a/1.JPG", "" for a path without a dot.
+std::string ending_of(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  std::string ending(dot == std::string_view::npos ? "" : path.substr(dot));
+  for (char& c : ending)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return ending;
+}
 
 const PictureFormat* format_of(ByteView file) {
   const auto* const found = std::ranges::find_if(kPictureFormats, [&](const auto& format) { return format.is(file); });
@@ -74,7 +85,7 @@ const PictureFormat& known_format(ByteView file, const std::string& name) {
   const PictureFormat* const format = format_of(file);
   if (format) return *format;
   if (file.empty()) fail(ErrorKind::kCorrupt, "{}: it is empty", name);
-  throw Error(ErrorKind::kCorrupt, fmt::format("{}: it is no picture of a known format", name),
+  throw Error(ErrorKind::kCorrupt, fmt::format("{}: it is no picture or sound of a known format", name),
               "known are " + picture_formats());
 }
 
@@ -193,13 +204,13 @@ bool is_picture(ByteView begin) {
   return format_of(begin) != nullptr;
 }
 
+bool has_sound_name(std::string_view path) {
+  return ending_of(path) == ".wav";
+}
+
 bool has_picture_name(std::string_view path) {
-  const std::size_t dot = path.rfind('.');
-  if (dot == std::string_view::npos) return false;
-  std::string ending(path.substr(dot));
-  for (char& c : ending)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  ending += ' ';
+  const std::string ending = ending_of(path) + ' ';
+  if (ending == " ") return false;
   const auto has = [&](std::string_view endings) { return endings.find(ending) != std::string_view::npos; };
   return has(kEndingsNotRead) ||
          std::ranges::any_of(kPictureFormats, [&](const PictureFormat& format) { return has(format.endings); });

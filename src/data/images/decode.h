@@ -1,5 +1,6 @@
 // Decodes photos: JPEG, PNG, WebP, TIFF, BMP, PGM and PPM, recognised by their content and never by their name. Every
-// reader of pictures (training, evaluation, predict, serving) gets its pixels here, so that all see the same bytes.
+// reader of pictures (training, evaluation, predict, serving) gets its pixels here, so that all see the same bytes. The
+// picture of a sound (WAV) is its spectrogram (data/sounds/spectrogram.h).
 //
 // The libraries for the first four stand in the module lib/mlx/mlx_images.so, which is opened with the first such file.
 #pragma once
@@ -62,7 +63,8 @@ PicturePart decode_part(ByteView file, const std::string& name, const Region& pa
 bool is_picture(ByteView begin);  // of the first 12 bytes of a file, or more
 // True for names of pictures, whether or not their format is read: a .gif in a class folder is an error, not left out.
 bool has_picture_name(std::string_view path);
-std::string picture_formats();    // "JPEG, PNG, WebP, TIFF, BMP, PGM and PPM"
+bool has_sound_name(std::string_view path);  // those of sounds are names of pictures, too
+std::string picture_formats();               // "JPEG, PNG, WebP, TIFF, BMP, PGM and PPM, WAV"
 std::string picture_libraries();  // names and versions of the libraries, which decide the pixels; opens the module
 
 }  // namespace mlx::data

@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "data/images/resize.h"
+#include "data/sounds/spectrogram.h"
+#include "formats/wav.h"
 
 namespace mlx::data {
 namespace {
@@ -33,16 +35,19 @@ Region pixels_under(const Box& box, const Picture& picture) {
 }  // namespace
 
 const char* name_of(Fit fit) {
+  if (fit == Fit::kSpectrogram) return "spectrogram";
   return fit == Fit::kCrop ? "crop" : "squeeze";
 }
 
 std::optional<Fit> fit_named(std::string_view name) {
-  for (const Fit fit : {Fit::kSqueeze, Fit::kCrop})
+  for (const Fit fit : {Fit::kSqueeze, Fit::kCrop, Fit::kSpectrogram})
     if (name == name_of(fit)) return fit;
   return std::nullopt;
 }
 
 void prepare_photo(ByteView file, const std::string& name, const PhotoForm& form, std::uint8_t* to) {
+  if (form.fit == Fit::kSpectrogram)
+    return write_spectrogram(formats::parse_wav(file, name), name, form.height, form.width, to);
   DecodeOptions options;
   options.channels = form.channels;
   options.enough_height = form.height;

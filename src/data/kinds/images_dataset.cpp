@@ -217,8 +217,8 @@ std::vector<store::Entry> declared_images(TomlReader& split, const Files& files)
   return {std::move(images), declared_file(split, "labels", split.string("labels"), files)};
 }
 
-std::vector<std::uint64_t> contents_of_photos(const StoredSplit& split) {
-  return holds_photos(split) ? contents_listed(split) : std::vector<std::uint64_t>();
+std::vector<std::uint64_t> contents_of_photos(const StoredSplit& split, bool read) {
+  return holds_photos(split) ? contents_listed(split, read) : std::vector<std::uint64_t>();
 }
 
 Description describe_stored_images(const StoredSplit& split, const Reading& reading) {
@@ -248,7 +248,8 @@ const Kind images_kind = {
     .read_keys = read_image_keys,
     .write_keys = write_image_keys,
     .key_set = image_key_set,
-    .file_names = "train/CLASS/1.jpg, train-0000.tar, train-images-idx3-ubyte(.gz) with train-labels-idx1-ubyte(.gz)",
+    .file_names =
+        "train/CLASS/1.jpg (or .wav), train-0000.tar, train-images-idx3-ubyte(.gz) with train-labels-idx1-ubyte(.gz)",
     .find_splits = find_image_splits,
     .declared = declared_images,
     .scan = &images_scan,

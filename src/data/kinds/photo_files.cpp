@@ -19,7 +19,7 @@ namespace mlx::data {
 namespace {
 
 constexpr std::string_view kLabelTables[] = {".csv", ".tsv"};
-constexpr std::string_view kFileColumns[] = {"file", "filename", "file_name", "image"};
+constexpr std::string_view kFileColumns[] = {"file", "filename", "file_name", "image", "audio"};
 constexpr std::string_view kLabelColumns[] = {"label", "class"};
 constexpr std::size_t kMostPhotoClasses = 1 << 20;
 constexpr const char* kLabelsInShards = "the samples of shards have their labels beside them";
@@ -375,11 +375,15 @@ std::vector<PhotoFile> photos_of(const StoredSplit& split) {
   return std::move(found.files);
 }
 
-std::vector<std::uint64_t> contents_listed(const StoredSplit& split) {
-  std::vector<std::uint64_t> out;
-  if (has_shards(split)) return out;
+std::vector<std::uint64_t> contents_listed(const StoredSplit& split, bool read) {
+  if (has_shards(split) && !read) return {};
   const PhotoReader reader(*split.store);
-  for (const PhotoFile& photo : photos_of(split)) out.push_back(reader.content_of(photo));
+  const std::vector<PhotoFile> photos = photos_of(split);
+  std::vector<std::uint64_t> out(photos.size());
+  split.store->pool().run(static_cast<std::int64_t>(photos.size()), [&](std::int64_t i) {
+    split.store->interruption().check();
+    out[static_cast<std::size_t>(i)] = reader.content_of(photos[static_cast<std::size_t>(i)]);
+  });
   return out;
 }
 

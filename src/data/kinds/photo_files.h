@@ -34,7 +34,7 @@ std::vector<store::Entry> declared_shards(TomlReader& split, const std::vector<s
 PhotoList list_photos(const StoredSplit& split, const std::vector<std::string>& classes);
 // Only the files: labels may be missing.
 std::vector<PhotoFile> photos_of(const StoredSplit& split);
-// Hashes of the photos' content; none of shards, which do not tell.
-std::vector<std::uint64_t> contents_listed(const StoredSplit& split);
+// Hashes of the photos' content; of shards, which do not tell, only if their photos may be read.
+std::vector<std::uint64_t> contents_listed(const StoredSplit& split, bool read);
 
 }  // namespace mlx::data

@@ -12,6 +12,7 @@
 #include "data/kinds/images_dataset.h"
 #include "data/readers/byte_stream.h"
 #include "formats/tar.h"
+#include "formats/wav.h"
 
 namespace mlx::data {
 namespace {
@@ -118,7 +119,7 @@ class ShardIndex {
     return {fmt::format("{}:{}", shard_.path, member.name), member.size, shard_.content, member.begin};
   }
 
-  // By its name, or else by its content.
+  // By its name, or else by its content if it is no sound.
   const TarMember& photo_of_sample() const {
     const TarMember* found = nullptr;
     const auto look = [&](const auto& is_photo) {
@@ -131,7 +132,12 @@ class ShardIndex {
       }
     };
     look([](const TarMember& member) { return has_picture_name(member.name); });
-    if (!found) look([this](const TarMember& member) { return is_picture(begin_of(member)); });
+    // Whether a split holds sounds is told by names (photos.cpp).
+    const auto is_unnamed = [this](const TarMember& member) {
+      const Bytes begin = begin_of(member);
+      return is_picture(begin) && !formats::is_wav(begin);
+    };
+    if (!found) look(is_unnamed);
     if (found) return *found;
     bad(sample_.members[0], "the sample has no photo",
         fmt::format("a sample is a photo ({}) and a label: NAME.jpg and NAME.cls", picture_formats()));

@@ -11,6 +11,8 @@
 #include "base/process_use.h"
 #include "data/kinds/images_dataset.h"
 #include "data/kinds/photo_files.h"
+#include "data/sounds/spectrogram.h"
+#include "formats/wav.h"
 
 namespace mlx::data {
 namespace {
@@ -20,12 +22,18 @@ constexpr std::int64_t kScanBlock = 256;        // photos between two looks at t
 constexpr std::int64_t kMostPhotoSide = 1 << 14;
 constexpr std::size_t kMostLooks = 1'000'000;  // 72 bytes each
 
+// Whether the photos are sounds: the first one's name tells it.
+bool are_sounds(const std::vector<PhotoFile>& files) {
+  return has_sound_name(files.at(0).path);
+}
+
 class Photos final : public PixelSource {
  public:
   Photos(const store::Store& store, std::vector<PhotoFile> files, const PhotoForm& form, MemoryBudget budget)
       : reader_(store),
         files_(std::move(files)),
         form_(form),
+        sounds_(are_sounds(files_)),
         kept_(files_.size()),
         budget_(std::move(budget)),
         contents_(files_.size()) {
@@ -65,6 +73,10 @@ class Photos final : public PixelSource {
   void take_in(std::size_t at, Bytes& scratch) {
     scratch.resize(static_cast<std::size_t>(form_.bytes()));
     const Bytes file = reader_.read(files_[at]);
+    if (formats::is_wav(file) != sounds_) {
+      fail(ErrorKind::kUsage, "{}: it is {} in a split of {}", files_[at].path, sounds_ ? "no WAV file" : "a sound",
+           sounds_ ? "sounds" : "photos");
+    }
     contents_[at] = reader_.content_of(files_[at], &file);
     prepare_photo(file, files_[at].path, form_, scratch.data());
     const std::span<const ChannelSums> sums = sums_of(at);
@@ -92,6 +104,7 @@ class Photos final : public PixelSource {
   PhotoReader reader_;
   std::vector<PhotoFile> files_;
   PhotoForm form_;
+  bool sounds_;
   std::vector<std::int64_t> places_;  // empty: all photos
   std::vector<Bytes> kept_;           // empty: not kept
   MemoryBudget budget_;
@@ -176,7 +189,8 @@ void find_size(const StoredSplit& split, const std::vector<PhotoFile>& files, co
         ErrorKind::kUsage,
         fmt::format("photos have different sizes: {} is {}x{}, {} is {}x{} (height x width)", files[first].path,
                     headers[first].height, headers[first].width, files[i].path, headers[i].height, headers[i].width),
-        "set the size that they are scaled to: [data] size = [224, 224]");
+        are_sounds(files) ? "set the mel bands and the frames of 10 ms that a network takes: [data] size = [64, 100]"
+                          : "set the size that they are scaled to: [data] size = [224, 224]");
   }
   form.height = headers[first].height;
   form.width = headers[first].width;
@@ -188,12 +202,27 @@ void find_size(const StoredSplit& split, const std::vector<PhotoFile>& files, co
   }
 }
 
+// What [data] says about photos and makes no sense for sounds.
+void check_sound_options(const Reading& reading) {
+  if (reading.photos.fit != Fit::kSqueeze)
+    fail(ErrorKind::kUsage, "[data] resize is for photos: a sound is cut or followed by silence, and never stretched");
+  if (reading.augment.crop > 0)
+    fail(ErrorKind::kUsage, "[data] augment: crop is for photos; spectrograms can be changed by shift and erase");
+  if (reading.photos.height > kMostBands)
+    fail(ErrorKind::kUsage, "[data] size: {} mel bands are more than {}", reading.photos.height, kMostBands);
+}
+
 // From the model that reads them, else from [data], else from the model that the training starts from, else from the
 // photos.
 PhotoForm form_of(const StoredSplit& split, const std::vector<PhotoFile>& files, const Reading& reading,
                   Progress& progress) {
   const Preprocessing* const fitted = reading.fitted ? reading.fitted.get() : nullptr;
+  const bool sounds = are_sounds(files);
   if (fitted && fitted->height > 0) {
+    if (fitted->takes_sounds() != sounds) {
+      fail(ErrorKind::kUsage, "{}: it is {}, and the model takes {}", files[0].path, sounds ? "a sound" : "a picture",
+           sounds ? "pictures" : "sounds");
+    }
     PhotoForm form = fitted->photo_form();
     if (form.channels != 1 && form.channels != 3)
       fail(ErrorKind::kUsage, "the model takes images of {} channels, photos have 1 or 3", form.channels);
@@ -205,9 +234,13 @@ PhotoForm form_of(const StoredSplit& split, const std::vector<PhotoFile>& files,
     return form;
   }
   const PhotoOptions& options = reading.photos;
-  PhotoForm form{options.height, options.width, options.grey ? 1 : 3, options.fit};
+  PhotoForm form{options.height, options.width, options.grey || sounds ? 1 : 3, options.fit};
+  if (sounds) {
+    check_sound_options(reading);
+    if (!options.whole_sounds) form.fit = Fit::kSpectrogram;
+  }
   if (form.height > 0) return form;
-  if (reading.base && reading.base->fit) return reading.base->photo_form();
+  if (reading.base && reading.base->fit && reading.base->takes_sounds() == sounds) return reading.base->photo_form();
   find_size(split, files, options, progress, form);
   return form;
 }

@@ -18,6 +18,7 @@ Images scanned_images(const StoredSplit& split, Progress& progress) {
   Reading reading;
   reading.photos.height = reading.photos.width = 64;
   reading.photos.skip_share = 1;
+  reading.photos.whole_sounds = true;
   return load_photos(split, reading, progress);
 }
 

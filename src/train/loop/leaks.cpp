@@ -227,4 +227,22 @@ void check_listed_leaks(const store::Store& store, const Digest& dataset, const 
   }
 }
 
+void check_test_leaks(const store::Store& store, const Digest& dataset, const TrainConfig& config,
+                      const data::Dataset& train) {
+  constexpr const char* kTest = "test";
+  if (config.leaks >= 1 || config.train_split == kTest || config.valid_split == kTest) return;
+  const std::vector<std::string> splits = data::splits(store, dataset, config.reading);
+  if (std::ranges::find(splits, kTest) == splits.end()) return;
+  const auto listed = [&](const std::string& split, bool read) {
+    return data::listed_contents(store, dataset, split, config.reading, read);
+  };
+  if (!listed(config.train_split, false).empty() && !listed(kTest, false).empty()) return;
+  const std::vector<std::uint64_t> hashes = listed(kTest, true);
+  if (hashes.empty()) return;
+  Judged judged;
+  compare(
+      in_list(hashes), [&](const Visit& visit) { train.each_content(false, visit); }, judged);
+  if (const double share = judged.equal().share; share > config.leaks) refuse_equal(config, kTest, share, "");
+}
+
 }  // namespace mlx::train

@@ -20,5 +20,9 @@ double check_leaks(const TrainConfig& config, const data::Dataset& train, const 
                    Progress& progress);
 // For photos, whether their files are equal, before any is decoded; the split "test" too.
 void check_listed_leaks(const store::Store& store, const Digest& dataset, const TrainConfig& config);
+// For photos of which check_listed_leaks() cannot know it, because the training split or "test" is in shards: compares
+// "test", which is read for it, with the training split. The validation split is left to check_leaks().
+void check_test_leaks(const store::Store& store, const Digest& dataset, const TrainConfig& config,
+                      const data::Dataset& train);
 
 }  // namespace mlx::train

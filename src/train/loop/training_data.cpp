@@ -64,6 +64,7 @@ TrainingData load_training_data(const store::Store& store, const Digest& dataset
   data::Reading reading = config.reading;
   reading.looks = looks_for_near(config);
   data::DatasetPtr train = data::load(store, dataset, config.train_split, reading, progress);
+  check_test_leaks(store, dataset, config, *train);
   if (config.valid_split.empty()) return make_training_data(config, std::move(train), nullptr);
   TrainingData out;
   out.preprocessing = train->measure(config.reading.base.get());

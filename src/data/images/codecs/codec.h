@@ -16,6 +16,7 @@ void decode_webp(PictureRequest* request);
 void decode_tiff(PictureRequest* request);
 void decode_bmp(PictureRequest* request);
 void decode_netpbm(PictureRequest* request);
+void decode_wav(PictureRequest* request);
 
 // Always false, so that a decoder can return it. The first problem stays.
 [[gnu::format(printf, 3, 4)]] inline bool refuse(PictureRequest* request, PictureProblem problem, const char* format,
