@@ -1,6 +1,7 @@
 // Parquet tables that pyarrow wrote (tests/data/parquet/make_parquet.py), cell by cell; damaged ones; Snappy.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <sstream>
@@ -138,8 +139,8 @@ std::string as_csv(const std::string& bytes) {
 
 TEST_CASE("parquet: blocks have the cells of rows, in damaged files too") {
   std::mt19937 random(2);
-  for (const char* name :
-       {"snappy", "plain_v2_zstd", "groups_gzip", "pages_none", "int96", "empty", "delta", "delta_long", "blocks"}) {
+  for (const char* name : {"snappy", "plain_v2_zstd", "groups_gzip", "pages_none", "int96", "empty", "delta",
+                           "delta_long", "blocks", "direct_v1", "direct_v2"}) {
     CAPTURE(name);
     const std::string whole = fixture(name + std::string(".parquet"));
     CHECK(all_rows(whole, true) == all_rows(whole, false));
@@ -207,6 +208,57 @@ TEST_CASE("parquet: rows over batches, pages and groups") {
   for (const std::int64_t at : {1023, 1024, 1099, 1100, 2499, 0, 777}) {
     reader->seek(static_cast<std::uint64_t>(at));
     CHECK(read_row(*reader) == want(at));
+  }
+}
+
+namespace {
+
+// Bytes in memory that are read as those of the store are: whole pages at once.
+class StoredBytes final : public Source {
+ public:
+  explicit StoredBytes(std::string bytes) : bytes_(std::move(bytes)) {}
+  std::size_t read_at(std::uint64_t offset, void* data, std::size_t count) const override {
+    return offset < bytes_.size() ? bytes_.copy(static_cast<char*>(data), count, offset) : 0;
+  }
+
+ private:
+  std::string bytes_;
+};
+
+}  // namespace
+
+TEST_CASE("parquet: plain numbers that are read when they are wanted are those of whole pages, in damaged files too") {
+  std::mt19937 random(4);
+  for (const char* name : {"direct_v1", "direct_v2"}) {
+    CAPTURE(name);
+    const std::string whole = fixture(name + std::string(".parquet"));
+    for (int i = 0; i < 100; ++i) {
+      CAPTURE(i);
+      std::string bytes = whole;
+      for (int change = 0; change < i % 3; ++change)
+        bytes[4 + random() % (bytes.size() / (1 + i % 2) - 12)] = static_cast<char>(random());
+      const auto text_of_source = [&](std::unique_ptr<Source> source) {
+        std::string text, buffer;
+        try {
+          const std::unique_ptr<TableReader> reader = read_table(std::move(source), TableKind::kParquet);
+          for (Row row; reader->next(row); text += "\n")
+            for (const Cell& cell : row.cells) text += std::string(text_of(cell, buffer)) + "|";
+        } catch (const Error& error) {
+          return text + error.message;
+        }
+        return text;
+      };
+      const std::string text = text_of_source(memory_source(bytes)());
+      CHECK(text == text_of_source(std::make_unique<StoredBytes>(bytes)));
+      if (i == 0) CHECK(std::ranges::count(text, '\n') == 2500);
+    }
+    const std::unique_ptr<TableReader> reader = open_table(whole), blocks = open_table(fixture("blocks.parquet"));
+    for (const std::uint64_t at : {0, 1, 89, 1099, 1100, 2499, 777}) {
+      reader->seek(at), blocks->seek(at);
+      const Json row = read_row(*reader), want = read_row(*blocks);
+      CHECK(row["wide"] == want["wide"]);
+      CHECK(row["f"] == want["f"]);
+    }
   }
 }
 
