@@ -320,6 +320,33 @@ TEST_CASE("parquet: damaged encodings are errors, within a limit of bytes") {
   CHECK(decoded(ParquetEncoding::kByteStreamSplit, ParquetType::kFloat, {1, 2, 3}) == "is cut off");
 }
 
+TEST_CASE("parquet: packed numbers of every width, read in pieces of any length, to the last byte") {
+  std::mt19937 random(5);
+  for (unsigned width = 0; width <= 32; ++width) {
+    CAPTURE(width);
+    const std::size_t groups = 1 + random() % 40;
+    Bytes page(1 + groups * width);
+    page[0] = static_cast<std::uint8_t>(groups << 1 | 1);  // one run of groups
+    for (std::size_t i = 1; i < page.size(); ++i) page[i] = static_cast<std::uint8_t>(random());
+    const auto number = [&](std::size_t index) {
+      std::uint32_t value = 0;
+      for (std::size_t bit = 0; bit < width; ++bit) {
+        const std::size_t at = 8 + index * width + bit;
+        value |= static_cast<std::uint32_t>(page[at / 8] >> at % 8 & 1) << bit;
+      }
+      return value;
+    };
+    formats::ParquetRuns runs(page, static_cast<int>(width));
+    for (std::size_t next = 0; next < 8 * groups;) {
+      std::vector<std::uint32_t> piece(std::min<std::size_t>(1 + random() % 50, 8 * groups - next));
+      runs.read(piece);
+      for (const std::uint32_t value : piece) REQUIRE(value == number(next++));
+    }
+    std::uint32_t none = 0;
+    CHECK_THROWS_AS(runs.read({&none, 1}), Error);
+  }
+}
+
 TEST_CASE("parquet: what is not read is named") {
   CHECK(error_of(fixture("brotli.parquet")) ==
         "column 'i8': Brotli compression is not read | write the file with Snappy, gzip, zstd or none");
