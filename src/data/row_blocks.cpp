@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 namespace mlx::data {
 namespace {
@@ -50,24 +51,28 @@ BlockNumbers numbers_of(const ColumnBlock& column, std::size_t rows, double* scr
   return {scratch, *present < rows};
 }
 
-// Eight columns at a time, so that a row's part is one or two cache lines, which are written once.
-void transpose(const std::vector<const double*>& columns, std::size_t rows, double* to) {
-  constexpr std::size_t kTile = 8;
+// Pairs of columns, a few rows at a time. The cache lines that later rows are written to are fetched meanwhile: a store
+// that has to wait for its line holds up all stores after it.
+void transpose(const std::vector<const double*>& columns, std::size_t rows, const RowRoom::Places<double>& to) {
+  constexpr std::size_t kTile = 8, kAhead = 32, kLine = 64 / sizeof(double);
   const std::size_t width = columns.size();
-  for (std::size_t first = 0; first < width; first += kTile) {
-    const std::size_t count = std::min(kTile, width - first);
-    const double* const* const from = columns.data() + first;
-    if (count == kTile && std::all_of(from, from + kTile, [](const double* column) { return column; })) {
-      const double* tile[kTile];
-      std::copy_n(from, kTile, tile);
-      for (std::size_t row = 0; row < rows; ++row) {
-        double* const out = to + row * width + first;
-        for (std::size_t i = 0; i < kTile; ++i) out[i] = tile[i][row];
+  for (std::size_t first = 0; first < rows; first += kTile) {
+    const std::size_t end = std::min(rows, first + kTile);
+    for (std::size_t row = first + kAhead; row < std::min(rows, end + kAhead); ++row)
+      for (std::size_t i = 0; i < width; i += kLine) __builtin_prefetch(to[row] + i, 1);
+    for (std::size_t i = 0; i < width; ++i) {
+      const double* const left = columns[i];
+      const double* const right = i + 1 < width ? columns[i + 1] : nullptr;
+      if (left && right) {
+        for (std::size_t row = first; row < end; ++row) {
+          const double pair[] = {left[row], right[row]};
+          std::memcpy(to[row] + i, pair, sizeof pair);
+        }
+        ++i;
+      } else if (left) {
+        for (std::size_t row = first; row < end; ++row) to[row][i] = left[row];
       }
-      continue;
     }
-    for (std::size_t i = 0; i < count; ++i)
-      for (std::size_t row = 0; from[i] && row < rows; ++row) to[row * width + first + i] = from[i][row];
   }
 }
 

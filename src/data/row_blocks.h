@@ -25,8 +25,8 @@ struct BlockNumbers {
 // The numbers stand in `scratch`, which has room for `rows`, or in the column.
 BlockNumbers numbers_of(const ColumnBlock& column, std::size_t rows, double* scratch);
 
-// Writes columns beside each other: to[row * columns.size() + i] is columns[i][row]. Those that are null are left out.
-void transpose(const std::vector<const double*>& columns, std::size_t rows, double* to);
+// Writes columns beside each other: to[row][i] is columns[i][row]. Those that are null are left out.
+void transpose(const std::vector<const double*>& columns, std::size_t rows, const RowRoom::Places<double>& to);
 
 // Values that were read cell by cell before, of a column whose later values tell nothing new if they are among these:
 // text by the indices of a dictionary's cells, and integers that were met lately.

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 constexpr std::size_t kRecentCodes = 256;
+constexpr std::size_t kRowsAtOnce = 64;  // of those that are read cell by cell
 
 // The destination of a column's values. Values of categories and classes are looked up.
 struct Place {
@@ -59,11 +60,11 @@ std::vector<Place> places_of(const RowSchema& schema, bool with_targets) {
 
 class RowReader {
  public:
-  RowReader(const RowFile& file, const RowSchema& schema, bool with_targets, const TakeRow& take)
+  RowReader(const RowFile& file, const RowSchema& schema, bool with_targets, RowSink& sink)
       : file_(file),
         schema_(schema),
         with_targets_(with_targets),
-        take_(take),
+        sink_(sink),
         places_(places_of(schema, with_targets)),
         cells_(file.kind) {
     const auto of = [&](Place::To to) { return static_cast<std::size_t>(std::ranges::count(places_, to, &Place::to)); };
@@ -83,17 +84,21 @@ class RowReader {
 
  private:
   void read_cells(TableReader& reader, Progress& progress) {
-    make_room(1);
     Row row;
+    std::size_t filled = kRowsAtOnce;  // of the room
     while (reader.next(row)) {
       meet_columns(reader.columns());
       if (count_ == 0 && file_.kind != TableKind::kJsonLines) check_columns();
-      std::ranges::fill(numbers_, kNoNumber);
-      std::ranges::fill(codes_, kNoCode);
-      add_cells(row, 0, 0);
-      take_(view(0));
+      if (filled == kRowsAtOnce) {
+        if (count_ > 0) sink_.take(filled);
+        room_ = sink_.room(kRowsAtOnce), filled = 0;
+      }
+      std::fill_n(room_.numbers[filled], of_numbers_, kNoNumber);
+      std::fill_n(room_.codes[filled], of_codes_, kNoCode);
+      add_cells(row, filled++, 0);
       report(row.offset, progress);
     }
+    if (count_ > 0) sink_.take(filled);
   }
 
   void read_blocks(TableReader& reader, Progress& progress) {
@@ -110,18 +115,6 @@ class RowReader {
     if (offset - reported_ <= (1 << 20)) return;
     progress.check_interrupted();
     progress.advance(offset - std::exchange(reported_, offset));
-  }
-
-  // For `rows` rows at once.
-  void make_room(std::size_t rows) {
-    numbers_.resize(rows * of_numbers_);
-    codes_.resize(rows * of_codes_);
-    targets_.resize(rows * of_targets_);
-    labels_.resize(rows);
-  }
-  RowView view(std::size_t index) const {
-    return {numbers_.data() + index * of_numbers_, targets_.data() + index * of_targets_,
-            codes_.data() + index * of_codes_, labels_[index]};
   }
 
   void meet_columns(const std::vector<std::string>& columns) {
@@ -149,7 +142,7 @@ class RowReader {
   // Reads whole columns where it can, the others cell by cell. A column with a value that is an error is among these,
   // so that the error of the first row is the one that is told.
   void add(const RowBlock& block) {
-    make_room(block.rows);
+    room_ = sink_.room(block.rows);
     numbers_in_.assign(of_numbers_, nullptr);
     scratch_.resize((of_numbers_ + of_targets_) * block.rows);
     left_.clear();
@@ -161,22 +154,20 @@ class RowReader {
       place.whole = !place.twice && read_column(block.columns[i], place, block.rows);
       if (!place.whole) left_.push_back(static_cast<std::uint32_t>(i));
     }
-    transpose(numbers_in_, block.rows, numbers_.data());
+    transpose(numbers_in_, block.rows, room_.numbers);
     if (left_.empty()) count_ += block.rows;
     for (const std::uint32_t column : left_) clear(places_[place_of_[column]], block.rows);
-    for (std::size_t i = 0; i < block.rows; ++i) {
-      if (!left_.empty()) {
-        data::read_cells(block, i, left_, row_);
-        add_cells(row_, i, wanted - left_.size());
-      }
-      take_(view(i));
+    for (std::size_t i = 0; i < block.rows && !left_.empty(); ++i) {
+      data::read_cells(block, i, left_, row_);
+      add_cells(row_, i, wanted - left_.size());
     }
+    sink_.take(block.rows);
   }
 
   void clear(const Place& place, std::size_t rows) {
     for (std::size_t i = 0; i < rows; ++i) {
-      if (place.to == Place::To::kNumber) numbers_[i * of_numbers_ + place.slot] = kNoNumber;
-      if (place.to == Place::To::kCode) codes_[i * of_codes_ + place.slot] = kNoCode;
+      if (place.to == Place::To::kNumber) room_.numbers[i][place.slot] = kNoNumber;
+      if (place.to == Place::To::kCode) room_.codes[i][place.slot] = kNoCode;
     }
   }
 
@@ -194,7 +185,7 @@ class RowReader {
     const auto is_label = [](double number) { return number == 0 || number == 1; };
     if (schema_.kind == TargetKind::kLabels && !std::all_of(numbers.values, numbers.values + rows, is_label))
       return false;
-    for (std::size_t i = 0; i < rows; ++i) targets_[i * of_targets_ + place.slot] = numbers.values[i];
+    for (std::size_t i = 0; i < rows; ++i) room_.targets[i][place.slot] = numbers.values[i];
     return true;
   }
 
@@ -203,12 +194,11 @@ class RowReader {
     place.dictionary = column.dictionary;
     if (column.codes) place.known.resize(column.count, kNotMet);
     const bool label = place.to == Place::To::kLabel;
-    std::int32_t* const to = label ? labels_.data() : codes_.data() + place.slot;
-    const std::size_t step = label ? 1 : of_codes_;
+    const RowRoom::Places<std::int32_t> to = label ? room_.labels : room_.codes;
     for (std::size_t i = 0; i < rows; ++i) {
       const std::int32_t code = code_in(column, i, place);
       if (code < 0 && (label || (code == kNoCode && !schema_.impute))) return false;
-      to[i * step] = code;
+      to[i][place.slot] = code;
     }
     return true;
   }
@@ -240,7 +230,7 @@ class RowReader {
   // Reads cells into row `index`, in which `filled` places have their values.
   void add_cells(const Row& row, std::size_t index, std::size_t filled) {
     const std::uint64_t at = ++count_;
-    double* const numbers = numbers_.data() + index * of_numbers_;
+    double* const numbers = room_.numbers[index];
     for (const Cell& cell : row.cells) {
       const std::size_t where = place_of_[cell.column];
       if (where == kNowhere) continue;
@@ -277,20 +267,20 @@ class RowReader {
     switch (place.to) {
       case Place::To::kNumber:
         if (!number) refuse(row, place, value.text, "is not a number, unlike the column in the training split");
-        numbers_[index * of_numbers_ + place.slot] = value.number;
+        room_.numbers[index][place.slot] = value.number;
         break;
       case Place::To::kCode:
-        codes_[index * of_codes_ + place.slot] = code_of(value.text, place);
+        room_.codes[index][place.slot] = code_of(value.text, place);
         break;
       case Place::To::kLabel: {
         const auto found = place.codes.find(value.text);
         if (found == place.codes.end())
           refuse(row, place, value.text, "is not among the classes of the training split");
-        labels_[index] = found->second;
+        *room_.labels[index] = found->second;
         break;
       }
       case Place::To::kTarget:
-        targets_[index * of_targets_ + place.slot] = target(row, place, value);
+        room_.targets[index][place.slot] = target(row, place, value);
         break;
     }
   }
@@ -314,7 +304,7 @@ class RowReader {
   const RowFile& file_;
   const RowSchema& schema_;
   bool with_targets_;
-  const TakeRow& take_;
+  RowSink& sink_;
   std::vector<Place> places_;
   CellReader cells_;
   NearRow folding_;
@@ -322,8 +312,7 @@ class RowReader {
   std::vector<std::size_t> place_of_;  // by the table's column
   std::uint64_t count_ = 0, reported_ = 0;
   std::size_t of_numbers_ = 0, of_codes_ = 0, of_targets_ = 0;  // in a row
-  std::vector<double> numbers_, targets_;                       // of the rows that are read at once
-  std::vector<std::int32_t> codes_, labels_;
+  RowRoom room_;                                                // of the rows that are read at once
   std::vector<const double*> numbers_in_;  // of a block: by slot, null where they are read cell by cell
   std::vector<double> scratch_;
   std::vector<std::uint32_t> left_;  // columns that are read cell by cell
@@ -332,9 +321,8 @@ class RowReader {
 
 }  // namespace
 
-void read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, const TakeRow& take,
-               Progress& progress) {
-  in_table(file, [&] { RowReader(file, schema, with_targets, take).run(progress); });
+void read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, RowSink& sink, Progress& progress) {
+  in_table(file, [&] { RowReader(file, schema, with_targets, sink).run(progress); });
 }
 
 }  // namespace mlx::data

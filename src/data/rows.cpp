@@ -34,6 +34,10 @@ struct Moments {
   }
 };
 
+std::size_t count_numbers(const RowSchema& schema) {
+  return static_cast<std::size_t>(std::ranges::count_if(schema.features, &Column::is_number));
+}
+
 // About as many rows as the file has, by what it declares or by its first rows; 0 if neither tells.
 std::uint64_t expected_rows(const RowFile& file, std::uint64_t size) {
   constexpr std::uint64_t kLooked = 64 << 10, kSmall = 1 << 20;  // bytes
@@ -55,15 +59,16 @@ std::uint64_t expected_rows(const RowFile& file, std::uint64_t size) {
 
 // In large pages, of which the system gives and clears far fewer one by one.
 template <typename T>
-void reserve(std::vector<T>& values, std::size_t count) {
+void reserve(RowValues<T>& values, std::size_t count) {
   values.reserve(count);
   advise_large_pages(values.data(), values.capacity() * sizeof(T));
 }
 
 // A vector that grows instead copies its rows, and has the system clear twice the memory. A file that lies about its
 // rows has no more set aside than it could hold if a byte were eight numbers.
-void reserve_rows(Rows& rows, const RowFile& file, std::size_t numbers, std::size_t codes, bool with_targets) {
+void reserve_rows(Rows& rows, const RowFile& file, bool with_targets) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 30;  // bytes
+  const std::size_t numbers = count_numbers(rows.schema), codes = rows.schema.features.size() - numbers;
   const std::optional<std::uint64_t> size = file.open()->known_size();
   if (!size) return;
   const std::uint64_t width = std::max<std::uint64_t>(8 * (numbers + codes), 1);
@@ -77,9 +82,36 @@ void reserve_rows(Rows& rows, const RowFile& file, std::size_t numbers, std::siz
     reserve(rows.targets, room * rows.schema.targets.size());
 }
 
-std::size_t count_numbers(const RowSchema& schema) {
-  return static_cast<std::size_t>(std::ranges::count_if(schema.features, &Column::is_number));
-}
+class RowsSink final : public RowSink {
+ public:
+  RowsSink(Rows& rows, bool with_targets) : rows_(rows) {
+    numbers_ = count_numbers(rows.schema), codes_ = rows.schema.features.size() - numbers_;
+    const bool classes = rows.schema.kind == TargetKind::kClass;
+    labels_ = with_targets && classes ? 1 : 0;
+    targets_ = with_targets && !classes ? rows.schema.targets.size() : 0;
+  }
+  RowRoom room(std::size_t rows) override {
+    const auto begin = static_cast<std::size_t>(rows_.count);
+    resize(begin + rows);
+    return {{rows_.numbers.data() + begin * numbers_, numbers_},
+            {rows_.targets.data() + begin * targets_, targets_},
+            {rows_.codes.data() + begin * codes_, codes_},
+            {rows_.labels.data() + begin * labels_, labels_}};
+  }
+  void take(std::size_t rows) override {
+    rows_.count += static_cast<std::int64_t>(rows);
+    resize(static_cast<std::size_t>(rows_.count));
+  }
+
+ private:
+  void resize(std::size_t rows) {
+    rows_.numbers.resize(rows * numbers_), rows_.targets.resize(rows * targets_);
+    rows_.codes.resize(rows * codes_), rows_.labels.resize(rows * labels_);
+  }
+
+  Rows& rows_;
+  std::size_t numbers_ = 0, codes_ = 0, labels_ = 0, targets_ = 0;  // in a row
+};
 
 }  // namespace
 
@@ -118,20 +150,9 @@ Rows Rows::chosen(const IndexSet& items) const {
 Rows read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, Progress& progress) {
   Rows out;
   out.schema = schema;
-  const std::size_t numbers = count_numbers(schema), codes = schema.features.size() - numbers;
-  const bool classes = schema.kind == TargetKind::kClass;
-  reserve_rows(out, file, numbers, codes, with_targets);
-  const auto take = [&](const RowView& row) {
-    ++out.count;
-    out.numbers.insert(out.numbers.end(), row.numbers, row.numbers + numbers);
-    out.codes.insert(out.codes.end(), row.codes, row.codes + codes);
-    if (!with_targets) return;
-    if (classes)
-      out.labels.push_back(row.label);
-    else
-      out.targets.insert(out.targets.end(), row.targets, row.targets + schema.targets.size());
-  };
-  read_rows(file, schema, with_targets, take, progress);
+  reserve_rows(out, file, with_targets);
+  RowsSink sink(out, with_targets);
+  read_rows(file, schema, with_targets, sink, progress);
   return out;
 }
 

@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/json_fwd.h"
@@ -47,19 +49,56 @@ RowSchema schema_from_json(const Json& json, const std::string& what);  // kCorr
 struct RowView {
   const double* numbers = nullptr;  // of the columns that are numbers, in the schema's order; NaN where missing
   const double* targets = nullptr;  // unless of kClass
-  const std::int32_t* codes =
-      nullptr;             // of the categories: index into the values, or code_of_unknown() or kNoCode (near.h)
+  // Of the categories: index into the values, or code_of_unknown() or kNoCode (near.h).
+  const std::int32_t* codes = nullptr;
   std::int32_t label = 0;  // of kClass
 };
+
+// The same for rows at equal distances from each other, to be written.
+struct RowRoom {
+  template <typename T>
+  struct Places {
+    T* first = nullptr;
+    std::size_t step = 0;
+    T* operator[](std::size_t row) const { return first + row * step; }
+  };
+  Places<double> numbers, targets;
+  Places<std::int32_t> codes, labels;
+};
+
+// What rows are read into.
+class RowSink {
+ public:
+  virtual ~RowSink() = default;
+  // Room for `rows` rows after those that were taken, until the next call. What stands there means nothing.
+  virtual RowRoom room(std::size_t rows) = 0;
+  // The first `rows` of that room are written.
+  virtual void take(std::size_t rows) = 0;
+};
+
+// Elements that a vector adds are not set: they are written next.
+template <typename T>
+struct NotSet : std::allocator<T> {
+  template <typename U>
+  struct rebind {
+    using other = NotSet<U>;
+  };
+  void construct(T* at) noexcept { ::new (at) T; }
+  template <typename... Args>
+  void construct(T* at, Args&&... args) {
+    ::new (at) T(std::forward<Args>(args)...);
+  }
+};
+template <typename T>
+using RowValues = std::vector<T, NotSet<T>>;
 
 // A table's rows in memory, before they are normalised.
 struct Rows {
   std::int64_t count = 0;
-  std::vector<double> numbers;  // [count][columns that are numbers], in the schema's order; NaN where missing
-  std::vector<std::int32_t>
-      codes;  // [count][categories]: index into the values, or code_of_unknown() or kNoCode (near.h)
-  std::vector<std::int32_t> labels;  // [count] of kClass
-  std::vector<double> targets;       // [count][targets] of the others
+  RowValues<double> numbers;       // [count][columns that are numbers], in the schema's order; NaN where missing
+  RowValues<std::int32_t> codes;   // [count][categories]: index into the values, or code_of_unknown() or kNoCode
+  RowValues<std::int32_t> labels;  // [count] of kClass
+  RowValues<double> targets;       // [count][targets] of the others
   RowSchema schema;
   RowView operator[](std::int64_t index) const;
   Rows chosen(const IndexSet& items) const;  // a copy of these rows
@@ -121,13 +160,12 @@ RowSchema fit_schema_on(const RowSchema& base, const RowFile& file, const RowOpt
 // Reads rows by a schema, with or without targets (labels and targets are then empty). Throws kUsage if columns of the
 // schema are missing, naming all of them; kCorrupt with the line for a value that does not fit.
 Rows read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, Progress& progress);
-// The same, a row at a time: `take` gets each in order, valid during the call.
-using TakeRow = std::function<void(const RowView&)>;
-void read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, const TakeRow& take,
-               Progress& progress);
+// The same into a sink, in order.
+void read_rows(const RowFile& file, const RowSchema& schema, bool with_targets, RowSink& sink, Progress& progress);
 
 // The schema with mean and std of its numbers over rows, of targets that are numbers too. `scan` calls its argument
 // with each row, in the same order every time. What `base` (or nullptr) has measured keeps its measure.
+using TakeRow = std::function<void(const RowView&)>;
 using ScanRows = std::function<void(const TakeRow&)>;
 RowSchema measured(RowSchema schema, const ScanRows& scan, const RowSchema* base = nullptr);
 // Writes a row as network input: schema.width() floats.

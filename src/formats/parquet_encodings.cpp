@@ -2,7 +2,9 @@
 #include "formats/parquet_encodings.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 
@@ -144,6 +146,25 @@ Bytes split_streams(ByteView page, const ParquetColumn& column) {
   return out;
 }
 
+// Eight numbers of `kWidth` bits stand in as many bytes. Each begins in the first of the eight bytes that are loaded.
+template <std::size_t kWidth>
+void unpack_groups(const std::uint8_t* from, std::size_t groups, std::uint32_t* out) {
+  constexpr std::uint64_t kMask = (std::uint64_t{1} << kWidth) - 1;
+  for (; groups > 0; --groups, from += kWidth, out += 8) {
+    for (std::size_t i = 0; i < 8; ++i) {
+      std::uint64_t bits;
+      std::memcpy(&bits, from + i * kWidth / 8, sizeof bits);
+      out[i] = static_cast<std::uint32_t>(bits >> i * kWidth % 8 & kMask);
+    }
+  }
+}
+using UnpackGroups = void (*)(const std::uint8_t*, std::size_t, std::uint32_t*);
+template <std::size_t... kWidths>
+constexpr std::array<UnpackGroups, sizeof...(kWidths)> by_width(std::index_sequence<kWidths...>) {
+  return {unpack_groups<kWidths>...};
+}
+constexpr std::array kUnpackGroups = by_width(std::make_index_sequence<33>());
+
 }  // namespace
 
 void ParquetRuns::begin_run() {
@@ -194,25 +215,27 @@ bool ParquetRuns::pass(std::size_t count, std::uint32_t value) {
   return true;
 }
 
-// A number of up to 32 bits begins in the first of eight bytes, which can be loaded at once except at the end.
+// Whole groups where eight bytes can be loaded for each number; before, between and after them number by number.
 void ParquetRuns::unpack(std::span<std::uint32_t> out) {
-  const std::uint64_t mask = (std::uint64_t{1} << width_) - 1;
-  const std::size_t size = bytes_.size(), begin = bit_;
-  const std::uint8_t* const from = bytes_.data();
-  const std::size_t loads = size < 8 || begin / 8 > size - 8 ? 0 : 8 * (size - 8) + 7 - begin;
-  std::size_t whole = width_ == 0 ? 0 : std::min(out.size(), loads / width_);
-  for (std::size_t i = 0, bit = begin; i < whole; ++i, bit += width_) {
-    std::uint64_t bits;
-    std::memcpy(&bits, from + bit / 8, sizeof bits);
-    out[i] = static_cast<std::uint32_t>(bits >> bit % 8 & mask);
+  while (!out.empty()) {
+    const std::size_t at = bit_ / 8, last = bytes_.size() - std::min<std::size_t>(bytes_.size(), 8);
+    const bool begins = bit_ % 8 == 0 && at + width_ <= last;
+    const std::size_t groups = begins ? std::min(out.size() / 8, (last - at) / std::max<std::size_t>(width_, 1)) : 0;
+    if (groups > 0)
+      kUnpackGroups[width_](bytes_.data() + at, groups, out.data());
+    else
+      out[0] = number();
+    const std::size_t count = groups > 0 ? 8 * groups : 1;
+    bit_ += count * width_;
+    out = out.subspan(count);
   }
-  for (; whole < out.size(); ++whole) {
-    const std::size_t bit = begin + whole * width_;
-    std::uint64_t bits = 0;
-    if (bit / 8 < size) std::memcpy(&bits, from + bit / 8, std::min<std::size_t>(sizeof bits, size - bit / 8));
-    out[whole] = static_cast<std::uint32_t>(bits >> bit % 8 & mask);
-  }
-  bit_ = begin + out.size() * width_;
+}
+
+std::uint32_t ParquetRuns::number() const {
+  std::uint64_t bits = 0;
+  if (const std::size_t at = bit_ / 8; at < bytes_.size())
+    std::memcpy(&bits, bytes_.data() + at, std::min<std::size_t>(sizeof bits, bytes_.size() - at));
+  return static_cast<std::uint32_t>(bits >> bit_ % 8 & ((std::uint64_t{1} << width_) - 1));
 }
 
 Bytes plain_parquet_values(ParquetEncoding encoding, ByteView page, const ParquetColumn& column, std::size_t values,

@@ -20,6 +20,7 @@ class ParquetRuns {
  private:
   void begin_run();
   void unpack(std::span<std::uint32_t> out);
+  std::uint32_t number() const;  // the packed value at bit_
 
   ByteView bytes_;
   std::size_t width_ = 0;

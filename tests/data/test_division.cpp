@@ -55,7 +55,7 @@ struct Divided : StoredDataset {
   explicit Divided(const std::string& rule, int rows = 400)
       : id(add({{"all.csv", to_bytes(table(rows))}, {"dataset.toml", to_bytes("[split]\n" + rule)}})) {}
   // The ids of a split's rows.
-  std::vector<double> ids(const std::string& split) {
+  RowValues<double> ids(const std::string& split) {
     Reading reading;
     reading.rows.targets = {"class"};
     reading.rows.features = {"id"};
@@ -150,7 +150,7 @@ TEST_CASE("division: rows of a stored table are in one split each, and describe,
     std::set<double> seen;
     const Statistics statistics = measure_statistics(*data.store, data.id, "", "", nullptr, data.silent);
     for (const std::string split : {"train", "valid", "test"}) {
-      const std::vector<double> ids = data.ids(split);
+      const RowValues<double> ids = data.ids(split);
       seen.insert(ids.begin(), ids.end());
       Reading reading;
       reading.rows.targets = {"class"};
@@ -171,7 +171,7 @@ TEST_CASE("division: by fraction the order of rows and the table's format mean n
     const Digest id = data.add({{name, to_bytes(text)}, {"dataset.toml", to_bytes("[split]\ntest = 0.3\n")}});
     Reading reading;
     reading.rows.targets = {"y"};
-    const std::vector<double> found = load_rows(*data.store, id, "test", reading, silent).numbers;
+    const RowValues<double> found = load_rows(*data.store, id, "test", reading, silent).numbers;
     return std::set<double>(found.begin(), found.end());
   };
   std::string up = "x,y\n", down = "y,x\n", lines;

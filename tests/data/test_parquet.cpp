@@ -1,6 +1,7 @@
 // Parquet tables that pyarrow wrote (tests/data/parquet/make_parquet.py), cell by cell; damaged ones; Snappy.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <sstream>
@@ -138,8 +139,8 @@ std::string as_csv(const std::string& bytes) {
 
 TEST_CASE("parquet: blocks have the cells of rows, in damaged files too") {
   std::mt19937 random(2);
-  for (const char* name :
-       {"snappy", "plain_v2_zstd", "groups_gzip", "pages_none", "int96", "empty", "delta", "delta_long", "blocks"}) {
+  for (const char* name : {"snappy", "plain_v2_zstd", "groups_gzip", "pages_none", "int96", "empty", "delta",
+                           "delta_long", "blocks", "direct_v1", "direct_v2"}) {
     CAPTURE(name);
     const std::string whole = fixture(name + std::string(".parquet"));
     CHECK(all_rows(whole, true) == all_rows(whole, false));
@@ -210,6 +211,57 @@ TEST_CASE("parquet: rows over batches, pages and groups") {
   }
 }
 
+namespace {
+
+// Bytes in memory that are read as those of the store are: whole pages at once.
+class StoredBytes final : public Source {
+ public:
+  explicit StoredBytes(std::string bytes) : bytes_(std::move(bytes)) {}
+  std::size_t read_at(std::uint64_t offset, void* data, std::size_t count) const override {
+    return offset < bytes_.size() ? bytes_.copy(static_cast<char*>(data), count, offset) : 0;
+  }
+
+ private:
+  std::string bytes_;
+};
+
+}  // namespace
+
+TEST_CASE("parquet: plain numbers that are read when they are wanted are those of whole pages, in damaged files too") {
+  std::mt19937 random(4);
+  for (const char* name : {"direct_v1", "direct_v2"}) {
+    CAPTURE(name);
+    const std::string whole = fixture(name + std::string(".parquet"));
+    for (int i = 0; i < 100; ++i) {
+      CAPTURE(i);
+      std::string bytes = whole;
+      for (int change = 0; change < i % 3; ++change)
+        bytes[4 + random() % (bytes.size() / (1 + i % 2) - 12)] = static_cast<char>(random());
+      const auto text_of_source = [&](std::unique_ptr<Source> source) {
+        std::string text, buffer;
+        try {
+          const std::unique_ptr<TableReader> reader = read_table(std::move(source), TableKind::kParquet);
+          for (Row row; reader->next(row); text += "\n")
+            for (const Cell& cell : row.cells) text += std::string(text_of(cell, buffer)) + "|";
+        } catch (const Error& error) {
+          return text + error.message;
+        }
+        return text;
+      };
+      const std::string text = text_of_source(memory_source(bytes)());
+      CHECK(text == text_of_source(std::make_unique<StoredBytes>(bytes)));
+      if (i == 0) CHECK(std::ranges::count(text, '\n') == 2500);
+    }
+    const std::unique_ptr<TableReader> reader = open_table(whole), blocks = open_table(fixture("blocks.parquet"));
+    for (const std::uint64_t at : {0, 1, 89, 1099, 1100, 2499, 777}) {
+      reader->seek(at), blocks->seek(at);
+      const Json row = read_row(*reader), want = read_row(*blocks);
+      CHECK(row["wide"] == want["wide"]);
+      CHECK(row["f"] == want["f"]);
+    }
+  }
+}
+
 TEST_CASE("parquet: of several bad values the one in the first row is told") {
   NoProgress silent;
   const std::string bytes = fixture("blocks.parquet");
@@ -266,6 +318,33 @@ TEST_CASE("parquet: damaged encodings are errors, within a limit of bytes") {
         "repeats more of a value than it has");
   CHECK(decoded(ParquetEncoding::kDeltaLengthByteArray, ParquetType::kByteArray, {128, 1, 4, 1, 1}) == "is cut off");
   CHECK(decoded(ParquetEncoding::kByteStreamSplit, ParquetType::kFloat, {1, 2, 3}) == "is cut off");
+}
+
+TEST_CASE("parquet: packed numbers of every width, read in pieces of any length, to the last byte") {
+  std::mt19937 random(5);
+  for (unsigned width = 0; width <= 32; ++width) {
+    CAPTURE(width);
+    const std::size_t groups = 1 + random() % 40;
+    Bytes page(1 + groups * width);
+    page[0] = static_cast<std::uint8_t>(groups << 1 | 1);  // one run of groups
+    for (std::size_t i = 1; i < page.size(); ++i) page[i] = static_cast<std::uint8_t>(random());
+    const auto number = [&](std::size_t index) {
+      std::uint32_t value = 0;
+      for (std::size_t bit = 0; bit < width; ++bit) {
+        const std::size_t at = 8 + index * width + bit;
+        value |= static_cast<std::uint32_t>(page[at / 8] >> at % 8 & 1) << bit;
+      }
+      return value;
+    };
+    formats::ParquetRuns runs(page, static_cast<int>(width));
+    for (std::size_t next = 0; next < 8 * groups;) {
+      std::vector<std::uint32_t> piece(std::min<std::size_t>(1 + random() % 50, 8 * groups - next));
+      runs.read(piece);
+      for (const std::uint32_t value : piece) REQUIRE(value == number(next++));
+    }
+    std::uint32_t none = 0;
+    CHECK_THROWS_AS(runs.read({&none, 1}), Error);
+  }
 }
 
 TEST_CASE("parquet: what is not read is named") {

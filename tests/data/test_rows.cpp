@@ -96,14 +96,14 @@ TEST_CASE("rows: numbers are normalised, categories one-hot by their sorted valu
 TEST_CASE("rows: what a target is, by its values, by being a list and by the loss") {
   const std::string table = "x,word,digit,a,b\n1,up,2,0,true\n2,down,10,1,false\n3,up,2,1,true\n";
   CHECK(rows_of(table, options_of({"word"})).schema.outputs() == std::vector<std::string>{"down", "up"});
-  CHECK(rows_of(table, options_of({"word"})).labels == std::vector<std::int32_t>{1, 0, 1});
+  CHECK(rows_of(table, options_of({"word"})).labels == RowValues<std::int32_t>{1, 0, 1});
   CHECK(rows_of(table, options_of({"digit"})).schema.kind == TargetKind::kNumbers);
   RowOptions classes = options_of({"digit"});
   classes.loss = "softmax";
   CHECK(rows_of(table, classes).schema.outputs() == std::vector<std::string>{"2", "10"});
   const Rows labels = rows_of(table, options_of({"a", "b"}, true));
   CHECK(labels.schema.kind == TargetKind::kLabels);
-  CHECK(labels.targets == std::vector<double>{0, 1, 1, 0, 1, 1});
+  CHECK(labels.targets == RowValues<double>{0, 1, 1, 0, 1, 1});
   CHECK(rows_of(table, options_of({"a", "digit"}, true)).schema.kind == TargetKind::kNumbers);
   RowOptions binary = options_of({"digit"});
   binary.loss = "binary";

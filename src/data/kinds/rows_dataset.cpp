@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -37,31 +38,38 @@ struct RecordLayout {
     const auto* const narrow = reinterpret_cast<const std::int32_t*>(wide + numbers + targets);
     return {wide, wide + numbers, narrow, targets == 0 ? narrow[codes] : 0};
   }
-  void write(const RowView& row, std::uint8_t* record) const {
-    auto* const wide = reinterpret_cast<double*>(record);
-    auto* const narrow = reinterpret_cast<std::int32_t*>(wide + numbers + targets);
-    std::copy_n(row.numbers, numbers, wide);
-    std::copy_n(row.targets, targets, wide + numbers);
-    std::copy_n(row.codes, codes, narrow);
-    if (targets == 0) narrow[codes] = row.label;
+  RowRoom room(double* records) const {
+    auto* const narrow = reinterpret_cast<std::int32_t*>(records + numbers + targets);
+    const auto wide_step = static_cast<std::size_t>(bytes / 8), narrow_step = static_cast<std::size_t>(bytes / 4);
+    return {{records, wide_step}, {records + numbers, wide_step}, {narrow, narrow_step}, {narrow + codes, narrow_step}};
   }
 };
 
-class RowSpooler {
+// Rows as records; of a part of a division only those that are in it.
+class RowSpooler final : public RowSink {
  public:
-  RowSpooler(const RowSchema& schema, const MemoryBudget& budget)
-      : layout_(schema), writer_(layout_.bytes, budget), record_(static_cast<std::size_t>(layout_.bytes / 8)) {}
-  void add(const RowView& row) {
-    auto* const record = reinterpret_cast<std::uint8_t*>(record_.data());
-    layout_.write(row, record);
-    writer_.append(record, 1);
+  RowSpooler(const RowSchema& schema, const MemoryBudget& budget, std::optional<IndexSet> chosen = {})
+      : layout_(schema), writer_(layout_.bytes, budget), chosen_(std::move(chosen)) {}
+  RowRoom room(std::size_t rows) override {
+    records_.resize(std::max(records_.size(), rows * static_cast<std::size_t>(layout_.bytes / 8)));
+    return layout_.room(records_.data());
+  }
+  void take(std::size_t rows) override {
+    const auto* const records = reinterpret_cast<const std::uint8_t*>(records_.data());
+    const auto count = static_cast<std::int64_t>(rows);
+    if (!chosen_) return writer_.append(records, count);
+    for (; next_ < chosen_->size() && (*chosen_)[next_] < passed_ + count; ++next_)
+      writer_.append(records + ((*chosen_)[next_] - passed_) * layout_.bytes, 1);
+    passed_ += count;
   }
   SpoolPtr finish() { return writer_.finish(); }
 
  private:
   RecordLayout layout_;
   SpoolWriter writer_;
-  std::vector<double> record_;
+  std::optional<IndexSet> chosen_;
+  std::int64_t next_ = 0, passed_ = 0;  // of chosen_; rows
+  std::vector<double> records_;         // what is between values stays 0
 };
 
 // A row as a network gets it: f32 features, then f32 targets or the s32 label.
@@ -407,14 +415,8 @@ auto read_stored_rows(const StoredSplit& split, const Reading& reading, Progress
 
 DatasetPtr load_stored_rows(const StoredSplit& split, const Reading& reading, Progress& progress) {
   return make_dataset(read_stored_rows(split, reading, progress, [&](const RowFile& file, const RowSchema& schema) {
-    RowSpooler spooler(schema, reading.budget);
-    const IndexSet chosen = split.part ? rows_in(split, file) : IndexSet();
-    std::int64_t row_number = 0, next = 0;
-    const auto take = [&](const RowView& row) {
-      if (!split.part) return spooler.add(row);
-      if (next < chosen.size() && chosen[next] == row_number++) spooler.add(row), ++next;
-    };
-    read_rows(file, schema, true, take, progress);
+    RowSpooler spooler(schema, reading.budget, split.part ? std::optional(rows_in(split, file)) : std::nullopt);
+    read_rows(file, schema, true, spooler, progress);
     return SpooledRows{schema, spooler.finish()};
   }));
 }
@@ -446,7 +448,19 @@ RowFile row_file(const StoredSplit& split) {
 
 SpooledRows spool_rows(const Rows& rows, const MemoryBudget& budget) {
   RowSpooler spooler(rows.schema, budget);
-  for (std::int64_t i = 0; i < rows.count; ++i) spooler.add(rows[i]);
+  const std::size_t numbers = std::ranges::count_if(rows.schema.features, &Column::is_number);
+  const bool classes = rows.schema.kind == TargetKind::kClass;
+  for (std::int64_t i = 0; i < rows.count; ++i) {
+    const RowRoom to = spooler.room(1);
+    const RowView row = rows[i];
+    std::copy_n(row.numbers, numbers, to.numbers[0]);
+    std::copy_n(row.codes, rows.schema.features.size() - numbers, to.codes[0]);
+    if (classes)
+      *to.labels[0] = row.label;
+    else
+      std::copy_n(row.targets, rows.schema.targets.size(), to.targets[0]);
+    spooler.take(1);
+  }
   return {rows.schema, spooler.finish()};
 }
 

@@ -25,6 +25,7 @@ constexpr std::size_t kLargestPage = std::size_t{256} << 20;
 constexpr std::size_t kLargestDictionary = std::size_t{4} << 20;  // values, which take up to 40 bytes each
 constexpr std::size_t kSnappyRatio = 22;                          // three bytes stand for at most 64
 constexpr std::size_t kUsualPage = 1 << 20;                       // bytes that are set aside whatever stands in it
+constexpr std::size_t kDirectBatches = 8;                         // that are read at once
 constexpr std::size_t kUsualHeader = 4096, kLargestHeader = 1 << 20;
 const char* name_of(ParquetCodec codec) {
   constexpr const char* kNames[] = {"none", "Snappy", "gzip", "LZO", "Brotli", "LZ4", "zstd", "LZ4"};
@@ -82,14 +83,17 @@ void ParquetValues::begin_page(const ParquetPage& page) {
   at_ += page.stored_size;
 }
 
+bool ParquetValues::is_packed(const ParquetPage& page) const {
+  return codec_ != ParquetCodec::kPlain && (page.kind != ParquetPageKind::kDataV2 || page.compressed);
+}
+
 // The page's bytes after decompression; the levels of a second kind of page are never compressed.
 void ParquetValues::unpack(const ParquetPage& page, Bytes& plain) {
   const bool second = page.kind == ParquetPageKind::kDataV2;
-  const bool packed = codec_ != ParquetCodec::kPlain && !(second && !page.compressed);
+  const bool packed = is_packed(page);
   Bytes& stored = packed ? pages_.stored : plain;
   stored.resize(page.stored_size);
-  if (pages_.source.read_at(at_, stored.data(), stored.size()) != stored.size())
-    fail_in_column(column_, "the file is cut off");
+  read_stored(at_, stored.data(), stored.size());
   const std::size_t before = second ? page.levels_size + page.repeated_size : 0;
   if (before > stored.size() || before > page.plain_size) fail_in_column(column_, "a page has impossible levels");
   if (!packed) {
@@ -141,12 +145,50 @@ void ParquetValues::unpack_stream(const ParquetPage& page, std::size_t before, B
   }
 }
 
+// Numbers that stand in the file as in memory are read when they are wanted, straight to where they are decoded. Of
+// such a page only the levels are unpacked. False for all others.
+bool ParquetValues::begin_direct(const ParquetPage& page) {
+  const bool second = page.kind == ParquetPageKind::kDataV2;
+  const bool as_in_memory =
+      column_.type == ParquetType::kDouble || (column_.type == ParquetType::kInt64 && form_ == ParquetForm::kIntegers);
+  if (is_packed(page) || !as_in_memory || page.encoding != ParquetEncoding::kPlain ||
+      page.stored_size != page.plain_size || !pages_.source.reads_anywhere())
+    return false;
+  std::uint64_t levels = second ? page.levels_size + page.repeated_size : 0;
+  if (!second && has_levels_) {
+    std::array<std::uint8_t, sizeof(std::uint32_t)> size{};
+    if (pages_.source.read_at(at_, size.data(), size.size()) != size.size()) return false;
+    levels = size.size() + load_little_endian<std::uint32_t>(size.data());
+  }
+  if (levels > page.stored_size) return false;
+  page_.resize(static_cast<std::size_t>(levels));
+  read_stored(at_, page_.data(), page_.size());
+  unread_.direct = at_ + levels, end_of_direct_ = at_ + page.stored_size;
+  return true;
+}
+
+void ParquetValues::read_stored(std::uint64_t at, void* to, std::size_t size) const {
+  if (pages_.source.read_at(at, to, size) != size) fail_in_column(column_, "the file is cut off");
+}
+
+void ParquetValues::read_direct(std::size_t count) {
+  const std::size_t size = count * sizeof(double);
+  if (size > end_of_direct_ - unread_.direct) fail_in_column(column_, "a page has fewer values than it says");
+  const auto read = [&](auto& values) {
+    values.resize(count);
+    read_stored(unread_.direct, values.data(), size);
+  };
+  form_ == ParquetForm::kIntegers ? read(batch_.integers) : read(batch_.floats);
+  unread_.direct += size;
+}
+
 void ParquetValues::begin_data(const ParquetPage& page) {
+  has_levels_ = column_.optional;
   if (page.values > left_in_chunk_) fail_in_column(column_, "the pages have more values than the column");
-  unpack(page, page_);
+  direct_ = begin_direct(page);
+  if (!direct_) unpack(page, page_);
   unread_.plain = ParquetPlainReader(column_, page_);
   ParquetPlainReader& bytes = unread_.plain;
-  has_levels_ = column_.optional;
   if (page.kind == ParquetPageKind::kDataV2) {
     (void)bytes.take(page.repeated_size);
     unread_.levels = ParquetRuns(bytes.take(page.levels_size), 1);
@@ -203,7 +245,8 @@ void ParquetValues::begin_dictionary(const ParquetPage& page) {
 void ParquetValues::decode() {
   if (next_ < end_of_batch_) return;
   if (left_in_page_ == 0) read_page();
-  std::uint64_t count = std::min<std::uint64_t>(left_in_page_, most_ - in_chunk_ % most_);
+  const std::size_t most = direct_ ? kDirectBatches * most_ : most_;
+  std::uint64_t count = std::min<std::uint64_t>(left_in_page_, most - in_chunk_ % most);
   for (;; count /= 2) {
     const Unread before = unread_;
     try {
@@ -223,6 +266,8 @@ void ParquetValues::decode_batch(std::size_t count) {
   all_present_ = present == count;
   if (indexed_ || runs_ || bits_)
     decode_indices(present);
+  else if (direct_)
+    read_direct(present);
   else
     unread_.plain.read(present, batch_);
   if (!all_present_) spread(count, present);
@@ -254,15 +299,17 @@ void ParquetValues::decode_indices(std::size_t count) {
     for (std::uint32_t& code : codes_) code = code != 0;
     return;
   }
-  std::uint32_t largest = 0;
-  for (const std::uint32_t code : codes_) largest = std::max(largest, code);
-  if (count > 0 && largest >= dictionary_size_) fail_in_column(column_, "an index outside of the dictionary");
+  const auto checked = [this, size = dictionary_size_](std::uint32_t code) {
+    if (code >= size) fail_in_column(column_, "an index outside of the dictionary");
+    return code;
+  };
   const auto look_up = [&](const auto& values, auto& to) {
     to.resize(count);
-    for (std::size_t i = 0; i < count; ++i) to[i] = values[codes_[i]];
+    std::ranges::transform(codes_, to.data(), [&, from = values.data()](auto code) { return from[checked(code)]; });
   };
-  if (form_ == ParquetForm::kIntegers) look_up(dictionary_.integers, batch_.integers);
-  if (form_ == ParquetForm::kFloats) look_up(dictionary_.floats, batch_.floats);
+  if (form_ == ParquetForm::kIntegers) return look_up(dictionary_.integers, batch_.integers);
+  if (form_ == ParquetForm::kFloats) return look_up(dictionary_.floats, batch_.floats);
+  for (const std::uint32_t code : codes_) (void)checked(code);
 }
 
 // Moves the values that are present to their rows, from the last on.

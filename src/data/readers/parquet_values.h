@@ -45,19 +45,24 @@ class ParquetValues {
   struct Unread {
     formats::ParquetRuns levels, indices;  // indices: into the dictionary, or booleans in runs
     ParquetPlainReader plain;
+    std::uint64_t direct = 0;  // of values that are read when they are wanted: in the file
   };
 
   formats::ParquetPage read_header();
   void read_page();
   void begin_page(const formats::ParquetPage& page);
+  bool begin_direct(const formats::ParquetPage& page);
   void begin_data(const formats::ParquetPage& page);
   void begin_values(const formats::ParquetPage& page);
   void begin_dictionary(const formats::ParquetPage& page);
+  bool is_packed(const formats::ParquetPage& page) const;
   void unpack(const formats::ParquetPage& page, Bytes& plain);
   void unpack_stream(const formats::ParquetPage& page, std::size_t before, Bytes& plain);
   void decode_batch(std::size_t count);
   std::size_t decode_levels(std::size_t count);
   void decode_indices(std::size_t count);
+  void read_direct(std::size_t count);
+  void read_stored(std::uint64_t at, void* to, std::size_t size) const;
   void spread(std::size_t count, std::size_t present);
 
   ParquetPages& pages_;
@@ -67,8 +72,9 @@ class ParquetValues {
   formats::ParquetCodec codec_{};
   std::uint64_t at_ = 0, end_ = 0;  // of the chunk's pages that are not read
   std::uint64_t left_in_chunk_ = 0, left_in_page_ = 0, in_chunk_ = 0;
-  Bytes page_, decoded_;  // decoded_: its values, if their encoding is not plain
-  bool has_levels_ = false, indexed_ = false, bits_ = false, runs_ = false;
+  Bytes page_, decoded_;             // decoded_: its values, if their encoding is not plain
+  std::uint64_t end_of_direct_ = 0;  // in the file
+  bool has_levels_ = false, indexed_ = false, bits_ = false, runs_ = false, direct_ = false;
   Unread unread_;
   Bytes dictionary_page_;  // that cells point to
   ParquetPlain dictionary_;

@@ -63,6 +63,7 @@ class DiskSource final : public Source {
     if (fstat(fd_.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
     return static_cast<std::uint64_t>(status.st_size);
   }
+  bool reads_anywhere() const override { return true; }
 
  private:
   std::string path_;
@@ -79,6 +80,7 @@ class MemorySource final : public Source {
   }
   std::uint64_t size() const override { return bytes_->size(); }
   std::optional<std::uint64_t> known_size() const override { return bytes_->size(); }
+  bool reads_anywhere() const override { return true; }
 
  private:
   std::shared_ptr<const std::string> bytes_;

@@ -29,6 +29,8 @@ class Source {
   virtual std::uint64_t size() const;
   // The size if it is known without reading the source.
   virtual std::optional<std::uint64_t> known_size() const { return std::nullopt; }
+  // True if many small reads in any order take about as long as one large read.
+  virtual bool reads_anywhere() const { return false; }
   // The stored chunks that make up exactly [begin, end); empty where that is not known. Equal lists mean equal bytes.
   virtual std::vector<Digest> chunks(std::uint64_t, std::uint64_t) const { return {}; }
 };

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kLargestFooter = 256 << 20;
 constexpr std::uint64_t kTail = 8;  // the footer's length and the mark
 // Values and rows that are decoded at once: a second level cache holds them.
-constexpr std::size_t kBatch = 64 << 10, kLeastRows = 64, kMostRows = 1024;
+constexpr std::size_t kBatch = 32 << 10, kLeastRows = 64, kMostRows = 1024;
 
 formats::ParquetFooter read_footer(const Source& source) {
   const std::uint64_t size = source.size();

@@ -108,5 +108,8 @@ blocks = pa.table({
     "yes": pa.array([i % 3 == 0 for i in range(N)], pa.bool_()),
     "class": pa.array([i % 7 for i in range(N)], pa.uint8()),
 })
+for version in ("1.0", "2.0"):
+    pq.write_table(blocks.select(["wide", "f"]), f"direct_v{version[0]}.parquet", row_group_size=1100, data_page_size=3000,
+                   write_batch_size=90, use_dictionary=False, compression="none", data_page_version=version)
 pq.write_table(blocks, "blocks.parquet", row_group_size=1100, data_page_size=900, write_batch_size=90,
                dictionary_pagesize_limit=1500)
