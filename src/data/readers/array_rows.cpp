@@ -21,41 +21,54 @@ double half_to_double(std::uint16_t bits) {
   return sign * (exponent ? std::ldexp(1024 + fraction, exponent - 25) : std::ldexp(fraction, -24));
 }
 
-using ReadElement = void (*)(const std::uint8_t* at, Cell& cell);
-
+// An element of type T as the number that it is: an integer or a double.
 template <typename T>
-void read_integer(const std::uint8_t* at, Cell& cell) {
-  const auto bits = load_little_endian<std::make_unsigned_t<T>>(at);
+std::int64_t integer(const std::uint8_t* at) {
+  return static_cast<T>(load_little_endian<std::make_unsigned_t<T>>(at));
+}
+double f16(const std::uint8_t* at) {
+  return half_to_double(load_little_endian<std::uint16_t>(at));
+}
+double bf16(const std::uint8_t* at) {
+  return std::bit_cast<float>(std::uint32_t{load_little_endian<std::uint16_t>(at)} << 16);
+}
+double f32(const std::uint8_t* at) {
+  return std::bit_cast<float>(load_little_endian<std::uint32_t>(at));
+}
+double f64(const std::uint8_t* at) {
+  return std::bit_cast<double>(load_little_endian<std::uint64_t>(at));
+}
+
+void set_number(Cell& cell, std::int64_t value) {
   cell.form = Cell::Form::kInt;
-  const T value = static_cast<T>(bits);
-  cell.integer = std::int64_t{value};
+  cell.integer = value;
+}
+void set_number(Cell& cell, double value) {
+  cell.form = std::isnan(value) ? Cell::Form::kNull : Cell::Form::kFloat;
+  cell.number = value;
+}
+template <auto kNumber>
+void read_number(const std::uint8_t* at, Cell& cell) {
+  set_number(cell, kNumber(at));
 }
 void read_u64(const std::uint8_t* at, Cell& cell) {
   const auto value = load_little_endian<std::uint64_t>(at);
-  if (value >> 63 == 0) return read_integer<std::int64_t>(at, cell);
+  if (value >> 63 == 0) return set_number(cell, static_cast<std::int64_t>(value));
   cell.form = Cell::Form::kFloat;
   cell.number = static_cast<double>(value);
-}
-void set_number(Cell& cell, double number) {
-  cell.form = std::isnan(number) ? Cell::Form::kNull : Cell::Form::kFloat;
-  cell.number = number;
-}
-void read_f16(const std::uint8_t* at, Cell& cell) {
-  set_number(cell, half_to_double(load_little_endian<std::uint16_t>(at)));
-}
-void read_bf16(const std::uint8_t* at, Cell& cell) {
-  set_number(cell, std::bit_cast<float>(std::uint32_t{load_little_endian<std::uint16_t>(at)} << 16));
-}
-void read_f32(const std::uint8_t* at, Cell& cell) {
-  set_number(cell, std::bit_cast<float>(load_little_endian<std::uint32_t>(at)));
-}
-void read_f64(const std::uint8_t* at, Cell& cell) {
-  set_number(cell, std::bit_cast<double>(load_little_endian<std::uint64_t>(at)));
 }
 void read_bool(const std::uint8_t* at, Cell& cell) {
   cell.form = Cell::Form::kBool;
   cell.text = *at ? "true" : "false";
 }
+
+// `count` elements, `step` bytes from one to the next.
+template <auto kNumber, typename Number>
+void read_numbers(const std::uint8_t* from, std::size_t step, std::size_t count, Number* to) {
+  for (std::size_t i = 0; i < count; ++i, from += step) to[i] = kNumber(from);
+}
+template <typename Number>
+using ReadNumbers = void (*)(const std::uint8_t*, std::size_t, std::size_t, Number*);
 
 }  // namespace
 
@@ -63,23 +76,25 @@ struct ArrayElement {
   std::string_view descr;  // of npy
   std::string_view dtype;  // of safetensors
   std::size_t size;
-  ReadElement read;
+  void (*read)(const std::uint8_t* at, Cell& cell);
+  ReadNumbers<std::int64_t> integers = nullptr;  // null unless all are integers
+  ReadNumbers<double> floats = nullptr;          // null unless all are floats
 };
 namespace {
+template <typename T>
+constexpr ArrayElement integers(std::string_view descr, std::string_view dtype) {
+  return {descr, dtype, sizeof(T), read_number<integer<T>>, read_numbers<integer<T>, std::int64_t>};
+}
+template <auto kNumber>
+constexpr ArrayElement floats(std::string_view descr, std::string_view dtype, std::size_t size) {
+  return {descr, dtype, size, read_number<kNumber>, nullptr, read_numbers<kNumber, double>};
+}
 constexpr ArrayElement kElements[] = {
-    {"|b1", "BOOL", 1, read_bool},
-    {"|i1", "I8", 1, read_integer<std::int8_t>},
-    {"|u1", "U8", 1, read_integer<std::uint8_t>},
-    {"<i2", "I16", 2, read_integer<std::int16_t>},
-    {"<u2", "U16", 2, read_integer<std::uint16_t>},
-    {"<i4", "I32", 4, read_integer<std::int32_t>},
-    {"<u4", "U32", 4, read_integer<std::uint32_t>},
-    {"<i8", "I64", 8, read_integer<std::int64_t>},
-    {"<u8", "U64", 8, read_u64},
-    {"<f2", "F16", 2, read_f16},
-    {"", "BF16", 2, read_bf16},
-    {"<f4", "F32", 4, read_f32},
-    {"<f8", "F64", 8, read_f64},
+    {"|b1", "BOOL", 1, read_bool},         integers<std::int8_t>("|i1", "I8"),    integers<std::uint8_t>("|u1", "U8"),
+    integers<std::int16_t>("<i2", "I16"),  integers<std::uint16_t>("<u2", "U16"), integers<std::int32_t>("<i4", "I32"),
+    integers<std::uint32_t>("<u4", "U32"), integers<std::int64_t>("<i8", "I64"),  {"<u8", "U64", 8, read_u64},
+    floats<f16>("<f2", "F16", 2),          floats<bf16>("", "BF16", 2),           floats<f32>("<f4", "F32", 4),
+    floats<f64>("<f8", "F64", 8),
 };
 
 const ArrayElement* element_with(std::string_view ArrayElement::*name, std::string_view value) {
@@ -119,13 +134,48 @@ void ArrayRows::share(std::size_t arrays) {
   most_ = std::min(most_, kAllBlocks / arrays);
 }
 
-void ArrayRows::read(std::uint64_t row, Cell* cells) {
+std::uint64_t ArrayRows::hold(std::uint64_t row) {
   if (row < first_ || row - first_ >= held_) read_block(row);
-  const auto at = static_cast<std::size_t>(row - first_);
-  const std::size_t size = element_->size;
-  const std::uint8_t* from = block_.data() + at * (by_columns_ ? size : row_bytes_);
-  const std::size_t step = by_columns_ ? static_cast<std::size_t>(held_) * size : size;
-  for (std::size_t i = 0; i < width_; ++i) element_->read(from + i * step, cells[i]);
+  return first_ + held_ - row;
+}
+
+void ArrayRows::read(std::uint64_t row, Cell* cells) {
+  hold(row);
+  const Elements from = elements(row);
+  for (std::size_t i = 0; i < width_; ++i) element_->read(from.first + i * from.column_step, cells[i]);
+}
+
+// A few rows at a time, so that the first level cache holds them for all columns.
+void ArrayRows::read_columns(std::uint64_t row, std::size_t count, std::vector<ColumnBlock>& columns) {
+  constexpr std::size_t kTile = 16;
+  const Elements from = elements(row);
+  const std::size_t values = width_ * count;
+  integers_.resize(element_->integers ? values : 0);
+  floats_.resize(element_->floats ? values : 0);
+  cells_.resize(element_->integers || element_->floats ? 0 : values);
+  for (std::size_t first = 0; first < count; first += kTile) {
+    const std::size_t some = std::min(kTile, count - first);
+    for (std::size_t i = 0; i < width_; ++i) {
+      const std::uint8_t* const at = from.first + first * from.row_step + i * from.column_step;
+      const std::size_t to = i * count + first;
+      if (element_->integers) element_->integers(at, from.row_step, some, integers_.data() + to);
+      if (element_->floats) element_->floats(at, from.row_step, some, floats_.data() + to);
+      for (std::size_t k = 0; k < some && !cells_.empty(); ++k) element_->read(at + k * from.row_step, cells_[to + k]);
+    }
+  }
+  for (std::size_t i = 0; i < width_; ++i) {
+    ColumnBlock& column = columns.emplace_back();
+    if (element_->integers) column.integers = integers_.data() + i * count;
+    if (element_->floats) column.floats = floats_.data() + i * count;
+    if (!cells_.empty()) column.cells = cells_.data() + i * count;
+  }
+}
+
+// Of the rows in memory: where a row begins, and how far it is to the next row and the next column.
+ArrayRows::Elements ArrayRows::elements(std::uint64_t row) const {
+  const std::size_t row_step = by_columns_ ? element_->size : row_bytes_;
+  const std::size_t column_step = by_columns_ ? static_cast<std::size_t>(held_) * element_->size : element_->size;
+  return {block_.data() + static_cast<std::size_t>(row - first_) * row_step, row_step, column_step};
 }
 
 std::size_t ArrayRows::read_part(std::uint64_t element, std::uint8_t* to, std::size_t bytes) const {
