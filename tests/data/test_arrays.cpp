@@ -2,6 +2,7 @@
 // Tensors that safetensors wrote.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "base/fd.h"
@@ -87,6 +88,71 @@ TEST_CASE("arrays: columns of more than one block are read block by block") {
     reader->seek(at);
     REQUIRE(reader->next(row));
     CHECK(row.cells[399].number == static_cast<double>(at));
+  }
+}
+
+namespace {
+
+// All that a reader says of its rows, to the end or to an error: by blocks, or by rows.
+std::string all_cells(const std::string& bytes, bool by_blocks) {
+  std::string text, buffer;
+  const auto add = [&](const Cell& cell) {
+    text += std::to_string(static_cast<int>(cell.form)) + std::string(text_of(cell, buffer)) + "|";
+  };
+  try {
+    const std::unique_ptr<TableReader> reader = open_arrays(bytes);
+    REQUIRE(reader->has_blocks());
+    for (Row row; !by_blocks && reader->next(row); text += "\n")
+      for (const Cell& cell : row.cells) add(cell);
+    for (RowBlock block; by_blocks && reader->next_block(block);) {
+      CHECK(block.rows > 0);
+      CHECK(block.columns.size() == reader->columns().size());
+      for (std::size_t row = 0; row < block.rows; ++row, text += "\n")
+        for (const ColumnBlock& column : block.columns) add(column.cell(row));
+    }
+  } catch (const Error& error) {
+    return text + error.message;
+  }
+  return text;
+}
+
+// An array of rows of three elements.
+std::string npy_of(const char* descr, bool fortran, std::size_t rows, std::string_view elements) {
+  std::string head = fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': ({}, 3), }}\n", descr,
+                                 fortran ? "True" : "False", rows);
+  const std::string size = {static_cast<char>(head.size()), 0};
+  return std::string("\x93NUMPY\x01\x00", 8) + size + head + std::string(elements);
+}
+
+}  // namespace
+
+TEST_CASE("arrays: blocks have the cells of rows, of all types, in damaged files too") {
+  std::mt19937 random(6);
+  constexpr std::size_t kRows = 1500;
+  std::string elements;
+  while (elements.size() < kRows * 3 * 8) elements.push_back(static_cast<char>(random()));
+  for (const char* descr : {"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"}) {
+    const auto size = static_cast<std::size_t>(descr[2] - '0');
+    for (const bool fortran : {false, true}) {
+      CAPTURE(descr);
+      CAPTURE(fortran);
+      const std::string whole = npy_of(descr, fortran, kRows, std::string_view(elements).substr(0, kRows * 3 * size));
+      const std::string cells = all_cells(whole, false);
+      CHECK(std::ranges::count(cells, '\n') == kRows);
+      CHECK(all_cells(whole, true) == cells);
+      const std::string cut_off = whole.substr(0, whole.size() - size * (1 + random() % 3000));
+      CHECK(all_cells(cut_off, true) == all_cells(cut_off, false));
+    }
+  }
+  for (const char* name : {"stored.npz", "deflated.npz", "fortran.npy", "long.npz", "tensors.safetensors"}) {
+    CAPTURE(name);
+    const std::string whole = array_file(name);
+    CHECK(all_cells(whole, true) == all_cells(whole, false));
+    for (int i = 0; i < 100; ++i) {
+      std::string damaged = whole;
+      damaged[4 + random() % (whole.size() - 4)] = static_cast<char>(random());
+      CHECK(all_cells(damaged, true) == all_cells(damaged, false));
+    }
   }
 }
 

@@ -14,7 +14,6 @@ constexpr std::size_t kBlockOfRows = 256 * 1024;  // bytes, at least one row
 constexpr std::size_t kAllBlocks = 64 << 20;      // bytes of the blocks of all arrays of a table
 constexpr std::size_t kBlockOfColumns = 8 << 20;  // bytes: each column is a read of its own
 
-using formats::ArrayType;
 using formats::load_element;
 
 void set_number(Cell& cell, double number) {
@@ -42,6 +41,15 @@ void read_element(const std::uint8_t* at, Cell& cell) {
   }
 }
 
+// `count` elements, `step` bytes from one to the next.
+template <typename T, typename Number>
+void read_numbers(const std::uint8_t* from, std::size_t step, std::size_t count, Number* to) {
+  for (std::size_t i = 0; i < count; ++i, from += step) to[i] = static_cast<Number>(load_element<T>(from));
+}
+
+template <typename T>
+constexpr bool kIsInteger = std::is_integral_v<T> && !std::is_same_v<T, std::uint64_t>;
+
 }  // namespace
 
 std::string why_no_table(const std::vector<std::int64_t>& shape) {
@@ -60,7 +68,11 @@ ArrayRows::ArrayRows(std::shared_ptr<const Source> source, const ArrayLayout& la
   width_ = two_dimensions_ ? static_cast<std::size_t>(layout.shape[1]) : 1;
   by_columns_ = layout.fortran_order && width_ > 1;
   row_bytes_ = width_ * type_->size;
-  read_element_ = formats::with_element(type_->element, []<typename T>() -> ReadElement { return read_element<T>; });
+  read_ = formats::with_element(type_->element, []<typename T>() -> ReadElements {
+    if constexpr (kIsInteger<T>) return {read_element<T>, read_numbers<T, std::int64_t>, nullptr};
+    if constexpr (std::is_integral_v<T> || std::is_same_v<T, formats::Bool>) return {read_element<T>, nullptr, nullptr};
+    return {read_element<T>, nullptr, read_numbers<T, double>};
+  });
   most_ = by_columns_ ? kBlockOfColumns : kBlockOfRows;
   if (width_ == 0) rows_ = 0;
 }
@@ -69,13 +81,48 @@ void ArrayRows::share(std::size_t arrays) {
   most_ = std::min(most_, kAllBlocks / arrays);
 }
 
-void ArrayRows::read(std::uint64_t row, Cell* cells) {
+std::uint64_t ArrayRows::hold(std::uint64_t row) {
   if (row < first_ || row - first_ >= held_) read_block(row);
-  const auto at = static_cast<std::size_t>(row - first_);
-  const std::size_t size = type_->size;
-  const std::uint8_t* from = block_.data() + at * (by_columns_ ? size : row_bytes_);
-  const std::size_t step = by_columns_ ? static_cast<std::size_t>(held_) * size : size;
-  for (std::size_t i = 0; i < width_; ++i) read_element_(from + i * step, cells[i]);
+  return first_ + held_ - row;
+}
+
+void ArrayRows::read(std::uint64_t row, Cell* cells) {
+  hold(row);
+  const Elements from = elements(row);
+  for (std::size_t i = 0; i < width_; ++i) read_.cell(from.first + i * from.column_step, cells[i]);
+}
+
+// A few rows at a time, so that the first level cache holds them for all columns.
+void ArrayRows::read_columns(std::uint64_t row, std::size_t count, std::vector<ColumnBlock>& columns) {
+  constexpr std::size_t kTile = 16;
+  const Elements from = elements(row);
+  const std::size_t values = width_ * count;
+  integers_.resize(read_.integers ? values : 0);
+  floats_.resize(read_.floats ? values : 0);
+  cells_.resize(read_.integers || read_.floats ? 0 : values);
+  for (std::size_t first = 0; first < count; first += kTile) {
+    const std::size_t some = std::min(kTile, count - first);
+    for (std::size_t i = 0; i < width_; ++i) {
+      const std::uint8_t* const at = from.first + first * from.row_step + i * from.column_step;
+      const std::size_t to = i * count + first;
+      if (read_.integers) read_.integers(at, from.row_step, some, integers_.data() + to);
+      if (read_.floats) read_.floats(at, from.row_step, some, floats_.data() + to);
+      for (std::size_t k = 0; k < some && !cells_.empty(); ++k) read_.cell(at + k * from.row_step, cells_[to + k]);
+    }
+  }
+  for (std::size_t i = 0; i < width_; ++i) {
+    ColumnBlock& column = columns.emplace_back();
+    if (read_.integers) column.integers = integers_.data() + i * count;
+    if (read_.floats) column.floats = floats_.data() + i * count;
+    if (!cells_.empty()) column.cells = cells_.data() + i * count;
+  }
+}
+
+// Of the rows in memory: where a row begins, and how far it is to the next row and the next column.
+ArrayRows::Elements ArrayRows::elements(std::uint64_t row) const {
+  const std::size_t row_step = by_columns_ ? type_->size : row_bytes_;
+  const std::size_t column_step = by_columns_ ? static_cast<std::size_t>(held_) * type_->size : type_->size;
+  return {block_.data() + static_cast<std::size_t>(row - first_) * row_step, row_step, column_step};
 }
 
 std::size_t ArrayRows::read_part(std::uint64_t element, std::uint8_t* to, std::size_t bytes) const {

@@ -8,6 +8,12 @@
 #include "base/error.h"
 
 namespace mlx::data {
+namespace {
+
+// Values and rows that are decoded at once: a second level cache holds them.
+constexpr std::size_t kBlockValues = 32 << 10, kLeastBlockRows = 64, kMostBlockRows = 1024;
+
+}  // namespace
 
 void ArraysTable::add(ArrayRows array, const std::string& name) {
   if (arrays_.empty()) first_ = name, rows_ = array.rows();
@@ -45,6 +51,21 @@ class ArraysReader final : public TableReader {
       cells += array.width();
     }
     row.offset = row_++;
+    return true;
+  }
+
+  bool has_blocks() const override { return true; }
+  bool next_block(RowBlock& block) override {
+    if (row_ == table_.rows_) return false;
+    block.offset = row_;
+    block.rows = static_cast<std::size_t>(std::min<std::uint64_t>(
+        table_.rows_ - row_,
+        std::clamp(kBlockValues / std::max<std::size_t>(table_.columns_.size(), 1), kLeastBlockRows, kMostBlockRows)));
+    for (ArrayRows& array : table_.arrays_)
+      block.rows = static_cast<std::size_t>(std::min<std::uint64_t>(block.rows, array.hold(row_)));
+    block.columns.clear();
+    for (ArrayRows& array : table_.arrays_) array.read_columns(row_, block.rows, block.columns);
+    row_ += block.rows;
     return true;
   }
 
