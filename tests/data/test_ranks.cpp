@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "base/path.h"
 #include "data/kinds/images_dataset.h"
 #include "data/kinds/rows_dataset.h"
 #include "data/kinds/text_dataset.h"

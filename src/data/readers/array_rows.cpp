@@ -41,10 +41,15 @@ void read_element(const std::uint8_t* at, Cell& cell) {
   }
 }
 
+template <typename T, typename Number>
+Number element_as(const std::uint8_t* at) {
+  return static_cast<Number>(load_element<T>(at));
+}
+
 // `count` elements, `step` bytes from one to the next.
 template <typename T, typename Number>
 void read_numbers(const std::uint8_t* from, std::size_t step, std::size_t count, Number* to) {
-  for (std::size_t i = 0; i < count; ++i, from += step) to[i] = static_cast<Number>(load_element<T>(from));
+  for (std::size_t i = 0; i < count; ++i, from += step) to[i] = element_as<T, Number>(from);
 }
 
 template <typename T>
