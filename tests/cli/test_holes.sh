@@ -2,6 +2,7 @@
 # Holes: small files that are lost, commands that are killed at any step, too little memory, files that may not grow,
 # and commands beside each other. Nothing is lost, nothing whole is set aside, and what is not whole is said.
 . "$(dirname "$0")/lib.sh"
+mkdir "$work/tmp" && export TMPDIR=$work/tmp  # bug: what killed commands had there stayed in /tmp
 mlx init -q a && cd a && mlx remote add -q origin ../remote
 mkdir -p data/x && seq 30000 >data/x/n && echo a >data/x/a
 mlx add -q data/x && mlx commit -q -m first && mlx push -q
