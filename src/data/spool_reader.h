@@ -19,6 +19,13 @@ namespace mlx::data {
 // Whether a shuffled epoch is copied in its order before it is read (EpochFile). Tests say what they test.
 enum class CopyEpochs : std::uint8_t { kIfNotCached, kAlways, kNever };
 
+// Begins to load a record into the processor's cache. Shuffled records lie anywhere in memory: whoever uses one has a
+// later one loaded meanwhile.
+inline void prefetch(const std::uint8_t* record, std::int64_t bytes) {
+  constexpr std::int64_t kLine = 64, kMost = 1024;  // the processor itself goes on with long records
+  for (std::int64_t at = 0; at < (bytes < kMost ? bytes : kMost); at += kLine) __builtin_prefetch(record + at);
+}
+
 class SpoolReader {
  public:
   // An item is a run of records, such as a row or a window of text; one that reaches beyond the last record is cut off

@@ -79,12 +79,6 @@ struct Loader::State {
     return draw_change(options.augment, size, options.seed, epoch, static_cast<std::uint64_t>(place));
   }
 
-  // Shuffled images lie anywhere in memory: each is loaded while the one before it is used.
-  static void prefetch(const std::uint8_t* image, std::int64_t bytes) {
-    constexpr std::int64_t kLine = 64, kMost = 1024;  // the processor itself goes on with large ones
-    for (std::int64_t at = 0; at < std::min(bytes, kMost); at += kLine) __builtin_prefetch(image + at);
-  }
-
   void write_slice(std::int64_t first, std::int64_t begin, std::int64_t end) {
     const std::int64_t elements = size.elements();
     Bytes scratch;

@@ -165,8 +165,8 @@ class RowBatches final : public BatchSource {
   static constexpr std::int64_t kSlice = 16 << 10;  // bytes of records: waking a thread takes longer than fewer
 
   void write(std::int64_t i, std::span<const std::uint8_t* const> records) {
-    // Shuffled records lie anywhere in memory: the one after the next is loaded while this one is read.
-    if (static_cast<std::size_t>(i + 2) < records.size()) prefetch(records[static_cast<std::size_t>(i + 2)]);
+    if (const auto later = static_cast<std::size_t>(i + 2); later < records.size())
+      prefetch(records[later], reader_.record());
     const std::uint8_t* const record = records[static_cast<std::size_t>(i)];
     float* const features = features_.data() + i * example_.features();
     std::uint8_t* const target = targets_.data() + 4 * i * example_.targets();
@@ -174,10 +174,6 @@ class RowBatches final : public BatchSource {
     const auto size = static_cast<std::size_t>(4 * example_.features());
     std::memcpy(features, record, size);
     std::memcpy(target, record + size, static_cast<std::size_t>(4 * example_.targets()));
-  }
-  void prefetch(const std::uint8_t* record) const {
-    constexpr std::int64_t kLine = 64, kMost = 1024;  // the processor itself goes on with long records
-    for (std::int64_t at = 0; at < std::min(reader_.record(), kMost); at += kLine) __builtin_prefetch(record + at);
   }
 
   Pool& pool_;

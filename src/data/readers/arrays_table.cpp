@@ -8,12 +8,6 @@
 #include "base/error.h"
 
 namespace mlx::data {
-namespace {
-
-// Values and rows that are decoded at once: a second level cache holds them.
-constexpr std::size_t kBlockValues = 32 << 10, kLeastBlockRows = 64, kMostBlockRows = 1024;
-
-}  // namespace
 
 void ArraysTable::add(ArrayRows array, const std::string& name) {
   if (arrays_.empty()) first_ = name, rows_ = array.rows();
@@ -58,9 +52,8 @@ class ArraysReader final : public TableReader {
   bool next_block(RowBlock& block) override {
     if (row_ == table_.rows_) return false;
     block.offset = row_;
-    block.rows = static_cast<std::size_t>(std::min<std::uint64_t>(
-        table_.rows_ - row_,
-        std::clamp(kBlockValues / std::max<std::size_t>(table_.columns_.size(), 1), kLeastBlockRows, kMostBlockRows)));
+    block.rows =
+        static_cast<std::size_t>(std::min<std::uint64_t>(table_.rows_ - row_, rows_of_block(table_.columns_.size())));
     for (ArrayRows& array : table_.arrays_)
       block.rows = static_cast<std::size_t>(std::min<std::uint64_t>(block.rows, array.hold(row_)));
     block.columns.clear();

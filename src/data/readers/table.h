@@ -8,6 +8,7 @@
 // at most 16 MiB long. Anything else is kCorrupt with its line.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -70,6 +71,12 @@ struct ColumnBlock {
 
   Cell cell(std::size_t row) const;  // its column is not set
 };
+
+// Rows that a reader decodes at once: a second level cache holds their values.
+constexpr std::size_t rows_of_block(std::size_t columns) {
+  constexpr std::size_t kValues = 32 << 10, kLeast = 64, kMost = 1024;
+  return std::clamp(kValues / std::max<std::size_t>(columns, 1), kLeast, kMost);
+}
 
 struct RowBlock {
   std::uint64_t offset = 0;  // of the first row; those of the others follow

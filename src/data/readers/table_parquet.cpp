@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::uint64_t kLargestFooter = 256 << 20;
 constexpr std::uint64_t kTail = 8;  // the footer's length and the mark
-// Values and rows that are decoded at once: a second level cache holds them.
-constexpr std::size_t kBatch = 32 << 10, kLeastRows = 64, kMostRows = 1024;
 
 formats::ParquetFooter read_footer(const Source& source) {
   const std::uint64_t size = source.size();
@@ -33,8 +31,7 @@ class ParquetReader final : public TableReader {
  public:
   explicit ParquetReader(std::unique_ptr<Source> source)
       : source_(std::move(source)), footer_(read_footer(*source_)), pages_{*source_} {
-    const std::size_t batch =
-        std::clamp(kBatch / std::max<std::size_t>(footer_.columns.size(), 1), kLeastRows, kMostRows);
+    const std::size_t batch = rows_of_block(footer_.columns.size());
     for (std::size_t i = 0; i < footer_.columns.size(); ++i) {
       const formats::ParquetColumn& column = footer_.columns[i];
       if (!ParquetValues::can_read(column)) {
