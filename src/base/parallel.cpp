@@ -66,10 +66,12 @@ int cores() {
 }
 
 struct Pool::Job {
-  Job(std::int64_t slices, const std::function<void(std::int64_t)>& f) : count(slices), body(f) {}
+  Job(std::int64_t slices, const std::function<void(std::int64_t)>& f, bool later = false)
+      : count(slices), body(f), is_ahead(later) {}
 
   const std::int64_t count;
   const std::function<void(std::int64_t)>& body;
+  const bool is_ahead;                            // nobody waits for it yet
   alignas(64) std::atomic<std::int64_t> next{0};  // first slice that nobody has claimed; at least `count` when all are
   alignas(64) std::atomic<int> workers{0};        // pool threads inside drain(); written under the pool's mutex
   std::atomic_flag failed;
@@ -77,19 +79,24 @@ struct Pool::Job {
 
   bool has_slices() const { return next.load(std::memory_order_relaxed) < count; }
 
+  // Runs a slice; false if none is left.
+  bool run_one() {
+    const std::int64_t slice = next.fetch_add(1, std::memory_order_relaxed);
+    if (slice >= count) return false;
+    try {
+      body(slice);
+    } catch (...) {
+      if (!failed.test_and_set()) error = std::current_exception();
+      leave_out_rest();
+    }
+    return true;
+  }
   void drain() {
     const InsideBody inside;
-    for (;;) {
-      const std::int64_t slice = next.fetch_add(1, std::memory_order_relaxed);
-      if (slice >= count) return;
-      try {
-        body(slice);
-      } catch (...) {
-        if (!failed.test_and_set()) error = std::current_exception();
-        next.store(count, std::memory_order_relaxed);  // the slices that are left are not run
-      }
+    while (run_one()) {
     }
   }
+  void leave_out_rest() { next.store(count, std::memory_order_relaxed); }
 };
 
 struct Pool::State {
@@ -103,10 +110,15 @@ struct Pool::State {
   bool stopping = false;
   std::vector<std::thread> workers;
 
-  // The mutex is held.
+  // The mutex is held. A job that somebody waits for comes first.
   Job* claimable() {
-    const auto found = std::ranges::find_if(jobs, [](const Job* job) { return job->has_slices(); });
-    return found == jobs.end() ? nullptr : *found;
+    Job* ahead = nullptr;
+    for (Job* const job : jobs) {
+      if (!job->has_slices()) continue;
+      if (!job->is_ahead) return job;
+      if (!ahead) ahead = job;
+    }
+    return ahead;
   }
 
   void work() {
@@ -125,7 +137,12 @@ struct Pool::State {
   void help(Job& job, std::unique_lock<std::mutex>& lock) {
     job.workers.fetch_add(1, std::memory_order_relaxed);
     lock.unlock();
-    job.drain();
+    if (job.is_ahead) {
+      const InsideBody inside;
+      job.run_one();
+    } else {
+      job.drain();
+    }
     lock.lock();
     // From here on the caller may return, and the job be gone. Release: the caller sees what the slices wrote.
     const bool last = job.workers.fetch_sub(1, std::memory_order_release) == 1;
@@ -152,7 +169,9 @@ struct Pool::State {
       epoch.fetch_add(1, std::memory_order_relaxed);
       sleepers = sleeping_workers;
     }
-    const auto useful = static_cast<int>(std::min<std::int64_t>(sleepers, job.count - 1));
+    // The publisher of a job runs slices itself, unless nobody waits for it yet.
+    const std::int64_t for_others = job.count - (job.is_ahead ? 0 : 1);
+    const auto useful = static_cast<int>(std::min<std::int64_t>(sleepers, for_others));
     if (useful == sleepers && sleepers > 1) return wake.notify_all();
     for (int i = 0; i < useful; ++i) wake.notify_one();
   }
@@ -207,6 +226,34 @@ void Pool::run(std::int64_t count, const std::function<void(std::int64_t)>& body
   job.drain();
   state_->withdraw(job);
   if (job.error) std::rethrow_exception(job.error);
+}
+
+Ahead::Ahead(Pool& pool) : pool_(*pool.state_) {}
+
+Ahead::~Ahead() {
+  stop();
+}
+
+void Ahead::start(std::int64_t count, std::function<void(std::int64_t)> body) {
+  CHECK(!job_);
+  body_ = std::move(body);
+  job_ = std::make_unique<Pool::Job>(count, body_, true);
+  pool_.publish(*job_);
+}
+
+void Ahead::wait() {
+  if (!job_) return;
+  job_->drain();
+  pool_.withdraw(*job_);
+  const std::unique_ptr<Pool::Job> done = std::move(job_);
+  if (done->error) std::rethrow_exception(done->error);
+}
+
+void Ahead::stop() {
+  if (!job_) return;
+  job_->leave_out_rest();
+  pool_.withdraw(*job_);
+  job_.reset();
 }
 
 struct Background::State {

@@ -24,9 +24,30 @@ class Pool {
   void run(std::int64_t count, const std::function<void(std::int64_t)>& body);
 
  private:
+  friend class Ahead;
   struct Job;
   struct State;
   std::unique_ptr<State> state_;
+};
+
+// Work that is needed later. The pool's threads do it a slice at a time while they have nothing else to do; what is
+// left is done when it is waited for.
+class Ahead {
+ public:
+  explicit Ahead(Pool& pool);
+  ~Ahead();  // stops
+  Ahead(const Ahead&) = delete;
+  Ahead& operator=(const Ahead&) = delete;
+  // What the body of slices 0 … count-1 reads must not change until wait() or stop(), one of which must come before the
+  // next start().
+  void start(std::int64_t count, std::function<void(std::int64_t)> body);
+  void wait();  // until all slices are done; rethrows their first exception. At once if nothing was started
+  void stop();  // leaves out the slices that nobody has begun
+
+ private:
+  Pool::State& pool_;
+  std::function<void(std::int64_t)> body_;
+  std::unique_ptr<Pool::Job> job_;  // null: nothing was started
 };
 
 int cores();  // cores that the process may use

@@ -37,8 +37,10 @@ std::int64_t Description::batch_bytes(const BatchOptions& options) const {
     case Form::kTokens:
       return ahead + options.batch * options.context * 8;
   }
+  // A batch and the next one; images before mixup.
   const bool mixed = options.augment.mixup > 0;
-  return ahead + options.batch * (height * width * channels * (mixed ? 2 : 1) + (mixed ? outputs : 0) + 1) * 4;
+  const std::int64_t pixels = height * width * channels;
+  return ahead + options.batch * (2 * (pixels + (mixed ? outputs : 0) + 1) + (mixed ? pixels : 0)) * 4;
 }
 
 // Two windows of an epoch, which may be shorter than both.

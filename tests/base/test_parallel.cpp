@@ -215,3 +215,61 @@ TEST_CASE("the destructor of Background waits for its jobs") {
   }
   CHECK_EQ(ran, 10);
 }
+
+TEST_CASE("every slice of work ahead runs once, beside runs that others wait for") {
+  for (const int threads : {1, 2, 8}) {
+    Pool pool(threads);
+    Ahead ahead(pool);
+    for (int round = 0; round < 300; ++round) {
+      std::vector<int> runs(7);
+      ahead.start(7, [&](std::int64_t slice) { ++runs[static_cast<std::size_t>(slice)]; });
+      CHECK(count_runs(pool, 5) == std::vector<int>(5, 1));
+      ahead.wait();
+      CHECK(runs == std::vector<int>(7, 1));
+    }
+    ahead.wait();  // for nothing
+  }
+}
+
+TEST_CASE("an idle worker does work ahead before anybody waits for it") {
+  Pool pool(2);
+  Ahead ahead(pool);
+  std::atomic<int> done = 0;
+  ahead.start(3, [&](std::int64_t) { ++done; });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (done < 3 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  CHECK_EQ(done, 3);
+  ahead.wait();
+}
+
+TEST_CASE("a run does not wait for work ahead: a worker leaves it after a slice") {
+  Pool pool(2);
+  Ahead ahead(pool);
+  std::atomic<bool> begun = false, let = false;
+  std::atomic<int> done = 0;
+  ahead.start(2, [&](std::int64_t) {
+    begun = true;
+    while (!let) std::this_thread::yield();
+    ++done;
+  });
+  while (!begun) std::this_thread::yield();
+  CHECK(count_runs(pool, 4) == std::vector<int>(4, 1));
+  CHECK_EQ(done, 0);
+  let = true;
+  ahead.wait();
+  CHECK_EQ(done, 2);
+}
+
+TEST_CASE("work ahead passes its exception on, and stops where it is no longer needed") {
+  for (const int threads : {1, 3}) {
+    Pool pool(threads);
+    Ahead ahead(pool);
+    ahead.start(5, [](std::int64_t slice) {
+      if (slice == 2) throw std::runtime_error("slice 2");
+    });
+    CHECK_THROWS_WITH_AS(ahead.wait(), "slice 2", std::runtime_error);
+    ahead.start(1000, [](std::int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
+    ahead.stop();  // at most the slices that run now
+    ahead.start(4, [](std::int64_t) {});
+  }  // the destructor stops it
+}

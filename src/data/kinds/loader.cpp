@@ -1,5 +1,5 @@
-// Batches from images. A batch is cut into slices of images that write disjoint parts of it. Raw
-// batches draw the same numbers, and leave their use to the kernels.
+// Batches from images. A batch is cut into slices of images that write disjoint parts of it, while the batch before it
+// is used. Raw batches draw the same numbers, and leave their use to the kernels.
 
 #include "data/kinds/loader.h"
 #include "data/spool_reader.h"
@@ -58,7 +58,8 @@ struct Loader::State {
                                           .shuffle = options.shuffle,
                                           .drop_last = options.drop_last,
                                           .rank = options.rank,
-                                          .ranks = options.ranks}) {
+                                          .ranks = options.ranks}),
+        writing(pool) {
     if (images.pixels) reader.emplace(images.pixels);
   }
 
@@ -70,16 +71,20 @@ struct Loader::State {
   ImageSize size;
   Order order;  // of places in `subset`
   std::uint64_t epoch = 0;
-  Batch batch;
+  Batch batch;                                  // the next, which is being written
+  Batch made;                                   // what next() returned
+  bool begun = false;                           // the epoch's first batch
+  std::int64_t first = 0;                       // the place of the batch's first image
   std::vector<float> unmixed;                   // the batch's images before mixup
   std::span<const std::uint8_t* const> stored;  // the batch's images as they were read; none of photos
-  std::optional<SpoolReader> reader;            // none of photos; last: its thread reads the order
+  std::optional<SpoolReader> reader;            // none of photos; its thread reads the order
+  Ahead writing;                                // of the batch; last: its slices read all of these
 
   Change drawn_for(std::int64_t place) const {
     return draw_change(options.augment, size, options.seed, epoch, static_cast<std::uint64_t>(place));
   }
 
-  void write_slice(std::int64_t first, std::int64_t begin, std::int64_t end) {
+  void write_slice(std::int64_t begin, std::int64_t end) {
     const std::int64_t elements = size.elements();
     Bytes scratch;
     for (std::int64_t i = begin; i < end; ++i) {
@@ -105,27 +110,37 @@ struct Loader::State {
     batch.partners.changes[static_cast<std::size_t>(i)] = batch.raw.changes[static_cast<std::size_t>(partner)];
   }
 
-  // Calls write(begin, end) for slices that cover the batch.
-  template <typename Write>
-  void in_slices(const Write& write) {
-    if (batch.count * size.elements() <= kInline) return write(0, batch.count);
+  std::int64_t in_slice() const {
     const bool costly = images.source || options.augment.crop > 0 || changes_pixels(options.augment);
-    const std::int64_t each = costly ? kPhotosPerSlice : kImagesPerSlice;
-    pool.run((batch.count + each - 1) / each,
-             [&](std::int64_t slice) { write(slice * each, std::min(batch.count, (slice + 1) * each)); });
+    return costly ? kPhotosPerSlice : kImagesPerSlice;
+  }
+  std::int64_t slices() const { return (batch.count + in_slice() - 1) / in_slice(); }
+  // Calls write(begin, end) for the images of a slice.
+  template <typename Write>
+  void for_slice(std::int64_t slice, const Write& write) const {
+    write(slice * in_slice(), std::min(batch.count, (slice + 1) * in_slice()));
   }
 
-  void write_batch(std::int64_t count) {
-    const std::int64_t first = order.begin();
-    batch.count = count;
+  // Begins to write the next batch, if there is one.
+  void begin_batch() {
+    batch.count = order.advance();
+    if (batch.count == 0) return;
+    first = order.begin();
     if (reader) stored = reader->next();
     batch.labels.resize(static_cast<std::size_t>(batch.count));
     if (options.raw)
       fit(batch.raw);
     else
       batch.images.resize(static_cast<std::size_t>(batch.count * size.elements()));
-    in_slices([&](std::int64_t begin, std::int64_t end) { write_slice(first, begin, end); });
-    if (options.augment.mixup > 0)
+    if (batch.count * size.elements() <= kInline) return write_slice(0, batch.count);
+    writing.start(slices(), [this](std::int64_t slice) {
+      for_slice(slice, [this](std::int64_t begin, std::int64_t end) { write_slice(begin, end); });
+    });
+  }
+
+  void finish_batch() {
+    writing.wait();
+    if (batch.count > 0 && options.augment.mixup > 0)
       mix(epoch * static_cast<std::uint64_t>(order.batches()) + static_cast<std::uint64_t>(order.index()));
   }
 
@@ -144,7 +159,7 @@ struct Loader::State {
       unmixed.swap(batch.images);
       batch.images.resize(unmixed.size());
     }
-    in_slices([&](std::int64_t begin, std::int64_t end) {
+    const auto mix_slice = [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t partner = drawn.partner[static_cast<std::size_t>(i)];
         if (options.raw)
@@ -153,7 +168,8 @@ struct Loader::State {
           mix_image(i, partner);
         mix_label(i, partner);
       }
-    });
+    };
+    pool.run(slices(), [&](std::int64_t slice) { for_slice(slice, mix_slice); });
   }
 
   void mix_image(std::int64_t i, std::int64_t partner) {
@@ -195,6 +211,8 @@ const PixelTable& Loader::table() const {
 
 void Loader::start(std::uint64_t epoch, std::int64_t first) {
   State& s = *state_;
+  s.writing.stop();
+  s.begun = false;
   if (s.reader) s.reader->stop();
   s.epoch = epoch;
   s.order.start(epoch, first);
@@ -204,10 +222,13 @@ void Loader::start(std::uint64_t epoch, std::int64_t first) {
 }
 
 const Batch* Loader::next() {
-  const std::int64_t count = state_->order.advance();
-  if (count == 0) return nullptr;
-  state_->write_batch(count);
-  return &state_->batch;
+  State& s = *state_;
+  if (!std::exchange(s.begun, true)) s.begin_batch();
+  s.finish_batch();
+  if (s.batch.count == 0) return nullptr;
+  std::swap(s.batch, s.made);
+  s.begin_batch();
+  return &s.made;
 }
 
 }  // namespace mlx::data

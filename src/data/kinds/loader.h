@@ -1,8 +1,7 @@
-// Batches for training and evaluation, prepared when they are requested: shuffled, augmented and normalised on all
-// threads of the pool. A GPU augments and normalises itself, so for it the stored bytes are copied, with the random
-// draws. The contents of a batch depend on (seed, epoch, index) alone. 128 images of 28x28 take some 85 microseconds on
-// one core, and a step of the demo's training 18 milliseconds: a thread that prepares batches ahead would take more
-// from the training's cores than it gives.
+// Batches for training and evaluation: shuffled, augmented and normalised. The pool's threads prepare the next one
+// while a step leaves them without work, and finish it when it is requested. A GPU augments and normalises itself, so
+// for it the stored bytes are copied, with the random draws. The contents of a batch depend on (seed, epoch, index)
+// alone.
 #pragma once
 
 #include <cstdint>
