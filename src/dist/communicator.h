@@ -1,0 +1,41 @@
+// The ranks of one training, and the messages between them. Everything else of src/dist (collectives.h, gradient_sum.h)
+// is written over this interface. Its implementations: MPI (mpi.h), for processes on any hosts; threads of one process
+// (local_ranks.h), for tests; and a rank alone.
+//
+// Messages between two ranks with the same tag arrive in the order in which they were sent. An object is used by one
+// thread at a time, which need not be the one that made it. A failed transfer throws kIo, and names the other rank.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace mlx::dist {
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int ranks() const = 0;
+  virtual std::string name() const = 0;  // "rank 2 on b.example"
+
+  // A message that is under way. `id` is the implementation's; 0: it is done.
+  struct Transfer {
+    std::int64_t id = 0;
+  };
+  // Begin a message of exactly `bytes` bytes (0 is allowed; the other side names the same number) to or from another
+  // rank. The memory belongs to the transfer until wait() returns. `tag` is at least 0 and below kTags.
+  static constexpr int kTags = 1 << 15;
+  virtual Transfer send(int to, int tag, const void* data, std::size_t bytes) = 0;
+  virtual Transfer receive(int from, int tag, void* data, std::size_t bytes) = 0;
+  // Until all are done. Other transfers go on meanwhile.
+  virtual void wait(std::span<Transfer> transfers) = 0;
+};
+
+// The only rank of a training on one process.
+std::unique_ptr<Communicator> lone_rank();
+
+}  // namespace mlx::dist
