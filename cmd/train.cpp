@@ -16,6 +16,7 @@
 #include "cmd/cli/cli.h"
 #include "cmd/data_memory.h"
 #include "cmd/print_profile.h"
+#include "cmd/ranks.h"
 #include "data/kind.h"
 #include "data/rows.h"
 #include "registry/repository.h"
@@ -28,6 +29,7 @@ struct TrainOptions {
   std::string config = "train.toml", resume, trace, device, precision, numerics, memory;
   std::vector<std::string> sets;
   bool force = false, fresh = false, profile = false, merge = false;
+  std::int64_t ranks = 0;  // 0: not given
 };
 
 Json to_json(const train::TrainOutcome& outcome) {
@@ -122,9 +124,77 @@ std::string in_quotes(const std::string& word) {
   return out + "'";
 }
 
+// The config with what the command line sets. Ranks share a batch's micro-batches.
+train::TrainConfig config_of(const TrainOptions& options, std::int64_t ranks, Context& context) {
+  const std::string file = join_path(context.folder(), options.config);
+  train::TrainConfig config = train::read_train_config(file, options.sets);
+  if (ranks > 1 && config.accumulate == 1) {
+    std::vector<std::string> sets = options.sets;
+    sets.push_back(fmt::format("train.accumulate={}", ranks));
+    config = train::read_train_config(file, sets);
+  }
+  if (config.accumulate % std::max<std::int64_t>(1, ranks) != 0) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: [train] accumulate = {} micro-batches cannot be shared among {} ranks", config.file,
+                            config.accumulate, ranks),
+                "set accumulate to a multiple of the ranks: models of the same accumulate are the same on any number");
+  }
+  if (ranks > 1 && config.reading.augment.mixup > 0)
+    fail(ErrorKind::kUsage, "{}: [data.augment] mixup mixes the images of one rank, there are {}", config.file, ranks);
+  for (const std::string& set : options.sets) config.options += " --set " + in_quotes(set);
+  if (!options.precision.empty()) train::set_precision(config, options.precision);
+  if (!options.numerics.empty()) train::set_numerics(config, options.numerics);
+  return config;
+}
+
+kernels::Backend backend_of(const TrainOptions& options, const train::TrainConfig& config, std::int64_t ranks,
+                            Context& context) {
+  // Portable numerics are those of CPUs: what is free to choose takes one, as several ranks do.
+  const bool on_host = config.portable || ranks > 1;
+  const kernels::Backend backend =
+      chosen_backend(context, options.device == "auto" && on_host ? "cpu" : options.device);
+  if (ranks > 1 && backend.can().own_memory) {
+    throw Error(ErrorKind::kUsage, fmt::format("--device {}: several ranks train on CPUs", options.device),
+                "leave --device out, or train on the GPU with one rank");
+  }
+  return backend;
+}
+
+// For another process that trains the same.
+std::vector<std::string> arguments_of(const TrainOptions& options) {
+  std::vector<std::string> out{"train", "-c", options.config, "--ranks", std::to_string(options.ranks)};
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) out.insert(out.end(), {name, value});
+  };
+  for (const std::string& set : options.sets) add("--set", set);
+  add("--resume", options.resume);
+  add("--device", options.device);
+  add("--precision", options.precision);
+  add("--numerics", options.numerics);
+  add("--memory", options.memory);
+  add("--trace", options.trace);
+  for (const auto& [name, given] : {std::pair{"--fresh", options.fresh}, std::pair{"--force", options.force},
+                                    std::pair{"--merge", options.merge}, std::pair{"--profile", options.profile}})
+    if (given) out.emplace_back(name);
+  return out;
+}
+
+void take_part(const train::TrainConfig& config, const train::TrainOptions& options, Context& context) {
+  NoProgress silent(context.progress().interruption());
+  try {
+    train::take_part(context.repository(), config, options, silent);
+  } catch (Error& error) {
+    error.message = fmt::format("{}: {}", options.ranks->name(), error.message);
+    throw;
+  }
+}
+
 int run_train(const TrainOptions& options, Context& context) {
   if (!options.trace.empty()) check_trace(options.trace, context);
+  const std::unique_ptr<dist::Communicator> others = join_ranks(options.ranks, context);
+  const std::int64_t ranks = others ? others->ranks() : std::max<std::int64_t>(1, options.ranks);
   train::TrainOptions train;
+  train.ranks = others.get();
   train.force = options.force;
   train.fresh = options.fresh;
   train.notice = [&](const std::string& text) { context.say(text); };
@@ -135,21 +205,25 @@ int run_train(const TrainOptions& options, Context& context) {
     train.tell = [&](const std::string& text) { context.say(text); };
   train.resume = options.resume;
   train.title = context.command_line();
-  train::TrainConfig config = train::read_train_config(join_path(context.folder(), options.config), options.sets);
-  for (const std::string& set : options.sets) config.options += " --set " + in_quotes(set);
-  if (!options.precision.empty()) train::set_precision(config, options.precision);
-  if (!options.numerics.empty()) train::set_numerics(config, options.numerics);
-  // Portable numerics are those of CPUs: what is free to choose takes one.
-  train.backend = chosen_backend(context, options.device == "auto" && config.portable ? "cpu" : options.device);
+  train::TrainConfig config = config_of(options, ranks, context);
+  train.backend = backend_of(options, config, ranks, context);
   train::Profiler profiler(train.backend, context.pool());
   const bool profiles = options.profile || !options.trace.empty();
-  if (profiles) train.profiler = &profiler;
   const bool host = !train.backend.can().own_memory;  // else --memory is the GPU's
   config.reading.budget =
       data_memory(host && train.memory > 0 ? std::max<std::int64_t>(1, train.memory / kDataShare) : 0, context);
   if (!host) config.options += fmt::format(" --device {}", train.backend.device_word());
   if (train.memory > 0) config.options += " --memory " + options.memory;  // for who resumes it; changes no bit
-  const train::TrainOutcome outcome = train::train(context.repository(), config, train, context.progress());
+  if (options.ranks > 1) config.options += fmt::format(" --ranks {}", options.ranks);
+  if (others && others->rank() > 0) return take_part(config, train, context), 0;
+  std::optional<train::TrainOutcome> known;
+  if (ranks > 1 && !others) {
+    known = train::known_training(context.repository(), config, train, context.progress());
+    if (!known) return run_on_ranks(ranks, arguments_of(options), context);
+  }
+  if (profiles && !known) train.profiler = &profiler;
+  const train::TrainOutcome outcome =
+      known ? std::move(*known) : train::train(context.repository(), config, train, context.progress());
   const bool profiled = profiles && !outcome.unchanged;
   if (profiled && !profiler.profile().no_peak.empty())
     context.progress().warn("the machine's peak was not measured: " + profiler.profile().no_peak);
@@ -186,6 +260,7 @@ Command add_train() {
              "Resume a stopped run from its last checkpoint, or train a finished one for longer", Complete::kRun),
       flag("--fresh", options->fresh, "Start from the beginning, even if a stopped run has a checkpoint"),
       device_option(options->device),
+      integer("--ranks", "N", options->ranks, "Train with N processes on this machine, which share its cores"),
       choice("--precision", "TYPE", {"auto", "bf16", "f32", "fp16", "tf32"}, options->precision,
              "The type of products (default: the config's, else f32, on a GPU auto)"),
       choice("--numerics", "WHICH", {"native", "portable"}, options->numerics,

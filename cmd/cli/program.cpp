@@ -21,6 +21,7 @@
 #include "cmd/cli/help.h"
 #include "cmd/cli/invocation.h"
 #include "cmd/cli/terminal.h"
+#include "dist/launch.h"
 
 namespace mlx::cmd {
 namespace {
@@ -51,7 +52,7 @@ void prepare_signals() {
   struct sigaction action {};
   action.sa_flags = SA_RESTART;
   action.sa_handler = on_signal;
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, dist::stop_signal()}) {
     struct sigaction before {};
     sigaction(signal, nullptr, &before);
     if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);  // a shell's background job ignores SIGINT

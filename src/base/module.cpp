@@ -35,11 +35,15 @@ std::string last_problem(const char* otherwise) {
 
 }  // namespace
 
-std::string executable_folder() {
+std::string executable_path() {
   std::array<char, PATH_MAX> path{};
   const ssize_t length = readlink("/proc/self/exe", path.data(), path.size());
   if (length <= 0 || static_cast<std::size_t>(length) >= path.size()) return {};
-  return std::filesystem::path(std::string(path.data(), static_cast<std::size_t>(length))).parent_path();
+  return {path.data(), static_cast<std::size_t>(length)};
+}
+
+std::string executable_folder() {
+  return std::filesystem::path(executable_path()).parent_path();
 }
 
 Module open_module(const std::string& name) {

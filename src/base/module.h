@@ -17,6 +17,8 @@ struct Module {
   void* symbol(const char* name);
 };
 
+// This program's file; "" if the system does not tell.
+std::string executable_path();
 // The folder of this program; "" if the system does not tell.
 std::string executable_folder();
 

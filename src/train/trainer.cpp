@@ -14,6 +14,7 @@
 #include "train/base_model.h"
 #include "train/build_model.h"
 #include "train/loop/goes_on.h"
+#include "train/loop/share_state.h"
 #include "train/loop/training_loop.h"
 #include "train/merge.h"
 #include "train/repository_sink.h"
@@ -23,6 +24,41 @@
 
 namespace mlx::train {
 namespace {
+
+// For ranks whose training rank 0 records.
+class NoSink final : public RunSink {
+ public:
+  void begin(std::int64_t /*step*/) override {}
+  void log_metric(std::int64_t /*step*/, std::string /*name*/, double /*value*/) override {}
+  void end_step() override {}
+  void save_checkpoint(CheckpointState /*state*/, bool /*best*/) override {}
+  bool wait_for_checkpoint() override { return true; }
+  std::optional<CheckpointState> last_checkpoint() override { return std::nullopt; }
+  void end() override {}
+};
+
+// Tells the other ranks once what to train; at the latest at its end that there is nothing.
+class Call {
+ public:
+  explicit Call(dist::Communicator* ranks) : ranks_(ranks) {}
+  ~Call() {
+    try {
+      tell({});
+    } catch (const Error&) {
+      // They are gone.
+    }
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  void tell(SharedWork work) {
+    if (!ranks_ || std::exchange(told_, true)) return;
+    share_work(*ranks_, work);
+  }
+
+ private:
+  dist::Communicator* ranks_;
+  bool told_ = false;
+};
 
 struct Training {
   registry::Repository& repository;
@@ -40,6 +76,7 @@ struct Training {
 
   std::string run;       // once it has begun
   bool trained = false;  // all steps are done
+  Call call = Call(options.ranks);
 };
 
 void read_base_model(Training& t) {
@@ -57,9 +94,6 @@ std::int64_t examples_of(const Training& t) {
 // Afterwards the config names everything that it left to the data or the device.
 void read_inputs(Training& t) {
   TrainConfig& config = t.config;
-  // Before the training, which may take hours.
-  registry::require_kind(t.repository, config.name, registry::ArtifactKind::kModel);
-  t.dataset = work::resolve_dataset(t.repository, config.dataset, t.progress);
   t.data = data::describe(t.repository.store(), t.dataset.digest, config.train_split, config.reading);
   for (const std::string& warning : t.data.table.warnings) t.progress.warn(warning);
   config.reading.photos.libraries = t.data.photos.libraries;
@@ -105,6 +139,18 @@ void go_on_from(Training& t) {
   }
   t.checkpoint = the_same ? *began_with : last_checkpoint(t.repository, run);
   t.work.inputs.emplace_back(kCheckpointInput, *t.checkpoint);
+}
+
+// All of the work but what is done.
+void describe_work(Training& t) {
+  if (t.config.portable) t.options.backend = kernels::portable_backend(t.options.backend);
+  // Before the training, which may take hours.
+  registry::require_kind(t.repository, t.config.name, registry::ArtifactKind::kModel);
+  read_base_model(t);
+  t.dataset = work::resolve_dataset(t.repository, t.config.dataset, t.progress);
+  read_inputs(t);
+  t.work = describe(t);
+  go_on_from(t);
 }
 
 // Chooses a stopped run of the same key to continue, if there is one and the options allow it.
@@ -181,6 +227,12 @@ Json summary_of(const Training& t, const TrainingResult& result) {
   if (result.accuracy) out["accuracy"] = *result.accuracy;
   for (const auto& [name, value] : result.valid) out["valid_" + name] = value;
   if (result.from > 0) out["resumed_from"] = result.from;
+  if (t.options.ranks) {
+    out["ranks"] = t.options.ranks->ranks();
+    out["communication"] = {{"bytes_sent", result.communication.bytes_sent},
+                            {"seconds", result.communication.exchanging},
+                            {"waiting", result.communication.waiting}};
+  }
   if (result.kept != result.steps) out["kept_step"] = result.kept;
   if (result.stopped_early) out["stopped_early"] = true;
   if (!t.data.table.columns.empty()) out["table"] = data::to_json(t.data.table);
@@ -206,6 +258,7 @@ LoopOptions loop_options(const Training& t, const work::ActiveRun& run) {
   // If a model has its own key domain, erasing the key would not erase the kept state.
   loop.keep_state = t.config.keep_state && registry::domain_of(t.repository, t.config.name) == store::kMainDomain;
   loop.how_to_resume = how_to_resume(t.config, run.id);
+  loop.ranks = t.options.ranks;
   return loop;
 }
 
@@ -226,9 +279,17 @@ void keep_statistics(const Training& t, const Digest& model, work::ActiveRun& ru
   }
 }
 
+// What ranks must agree on. Where the training starts is rank 0's.
+std::string common_key(const Training& t) {
+  work::Work work = describe(t);
+  std::erase_if(work.inputs, [](const auto& input) { return input.first != "data"; });
+  return key_of(work).text();
+}
+
 // The body: trains, stores the model, returns the summary.
 Json train_in(Training& t, work::ActiveRun& run) {
   t.run = run.id;
+  t.call.tell({t.dataset.digest.text(), common_key(t)});
   const TrainingData data = load_training_data(t.repository.store(), t.dataset.digest, t.config, t.progress);
   const LoopOptions loop = loop_options(t, run);
   RepositorySink sink(t.repository, run.id, key_of(run.work), loop.resume, t.progress);
@@ -276,14 +337,19 @@ TrainOutcome finish(const Training& t, work::Outcome done) {
 
 }  // namespace
 
+std::optional<TrainOutcome> known_training(registry::Repository& repository, const TrainConfig& config,
+                                           const TrainOptions& options, Progress& progress) {
+  Training t{repository, config, options, progress};
+  describe_work(t);
+  std::optional<work::Outcome> known = work::known_answer(repository, t.work);
+  if (!known) return std::nullopt;
+  return finish(t, std::move(*known));
+}
+
 TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                    Progress& progress) {
   Training t{repository, config, options, progress};
-  if (config.portable) t.options.backend = kernels::portable_backend(options.backend);
-  read_base_model(t);
-  read_inputs(t);
-  t.work = describe(t);
-  go_on_from(t);
+  describe_work(t);
   const auto body = [&](work::ActiveRun& run) { return train_in(t, run); };
   work::Outcome done;
   try {
@@ -293,6 +359,37 @@ TrainOutcome train(registry::Repository& repository, const TrainConfig& config, 
     throw;
   }
   return finish(t, std::move(done));
+}
+
+void take_part(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
+               Progress& progress) {
+  dist::Communicator& ranks = *options.ranks;
+  SharedWork work;
+  share_work(ranks, work);
+  if (work.dataset.empty()) return;
+  TrainOptions own = options;
+  own.ranks = nullptr;  // this rank calls nobody
+  Training t{repository, config, own, progress};
+  if (config.portable) t.options.backend = kernels::portable_backend(options.backend);
+  t.dataset.digest = Digest::parse(work.dataset);
+  read_base_model(t);
+  read_inputs(t);
+  if (common_key(t) != work.key) {
+    throw Error(ErrorKind::kConflict, fmt::format("{} would not train the same model as rank 0", ranks.name()),
+                "give all ranks the same mlx, the same config and the same kind of CPU, or --numerics portable");
+  }
+  const TrainingData data = load_training_split(repository.store(), t.dataset.digest, t.config, progress);
+  LoopOptions loop;
+  loop.backend = t.options.backend;
+  loop.memory = t.options.memory;
+  loop.ranks = &ranks;
+  NoSink sink;
+  try {
+    run_training(t.config, t.built, data, loop, sink, repository.pool(), progress);
+  } catch (const Error& error) {
+    // All ranks stop then, and rank 0 says why.
+    if (error.kind != ErrorKind::kInterrupted && error.kind != ErrorKind::kDiverged) throw;
+  }
 }
 
 }  // namespace mlx::train

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "dist/communicator.h"
 #include "kernels/backend.h"
 #include "registry/versions/runs.h"
 #include "train/config/config.h"
@@ -22,7 +23,8 @@ struct TrainOptions {
   std::int64_t memory = 0;                         // bytes that the training may take; 0: unlimited. Changes no bit.
   std::function<void(const std::string&)> tell;    // receives lines for people, such as the memory forecast
   std::function<void(const std::string&)> notice;  // receives lines that they must see: which run it continues
-  bool merge = false;  // for a model with adapters: also make a version with the adapters merged
+  bool merge = false;                   // for a model with adapters: also make a version with the adapters merged
+  dist::Communicator* ranks = nullptr;  // that train together; null: this one alone
 };
 
 struct TrainOutcome {
@@ -37,7 +39,15 @@ struct TrainOutcome {
 // from its last checkpoint. If the run to resume had other epochs, rates or another schedule, continues from its last
 // state as a new run. If interrupted, makes a checkpoint, ends the run as "interrupted" and throws kInterrupted with a
 // hint how to resume. For NaN or Inf, ends the run as failed; kDiverged names the step.
+// With ranks it is for rank 0.
 TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                    Progress& progress);
+// The outcome of train() if it is `unchanged`. Trains nothing.
+std::optional<TrainOutcome> known_training(registry::Repository& repository, const TrainConfig& config,
+                                           const TrainOptions& options, Progress& progress);
+// What every other rank does meanwhile: reads the data and takes part in the steps, if there are any. The repository is
+// only read. Throws kConflict if its config, data or program would not train the same model as rank 0's.
+void take_part(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
+               Progress& progress);
 
 }  // namespace mlx::train

@@ -18,24 +18,6 @@ namespace mlx::work {
 
 namespace {
 
-std::optional<Outcome> known_answer(registry::Repository& repository, const Work& work) {
-  if (work.force) return std::nullopt;
-  if (!work.resume.empty() && registry::read_run(repository, work.resume).status != registry::RunStatus::kDone)
-    return std::nullopt;
-  std::optional<registry::Run> done = registry::find_done_run(repository, key_of(work));
-  if (!done || done->outputs.size() != work.makes.size()) return std::nullopt;
-  Outcome outcome;
-  outcome.unchanged = true;
-  for (std::size_t i = 0; i < work.makes.size(); ++i) {
-    std::optional<registry::Version> version =
-        registry::version_of(repository, work.makes[i], done->outputs[i].version);
-    if (!version) return std::nullopt;
-    outcome.versions.push_back(std::move(*version));
-  }
-  outcome.run = std::move(*done);
-  return outcome;
-}
-
 std::string start_run(registry::Repository& repository, const Work& work) {
   registry::RunStart start;
   start.command = work.command;
@@ -169,6 +151,24 @@ store::ManifestSummary store_output(ActiveRun& run, NewOutput output,
   const store::ManifestSummary manifest = write(run.repository.store());
   run.outputs.push_back({std::move(output), manifest});
   return manifest;
+}
+
+std::optional<Outcome> known_answer(registry::Repository& repository, const Work& work) {
+  if (work.force) return std::nullopt;
+  if (!work.resume.empty() && registry::read_run(repository, work.resume).status != registry::RunStatus::kDone)
+    return std::nullopt;
+  std::optional<registry::Run> done = registry::find_done_run(repository, key_of(work));
+  if (!done || done->outputs.size() != work.makes.size()) return std::nullopt;
+  Outcome outcome;
+  outcome.unchanged = true;
+  for (std::size_t i = 0; i < work.makes.size(); ++i) {
+    std::optional<registry::Version> version =
+        registry::version_of(repository, work.makes[i], done->outputs[i].version);
+    if (!version) return std::nullopt;
+    outcome.versions.push_back(std::move(*version));
+  }
+  outcome.run = std::move(*done);
+  return outcome;
 }
 
 Outcome run_once(registry::Repository& repository, Work work, const Body& body, Progress& progress,

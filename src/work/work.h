@@ -77,6 +77,9 @@ struct Outcome {
   std::vector<registry::Version> versions;  // in the order of Work::makes
 };
 
+// What an earlier run with the same key made, unless the work is forced.
+std::optional<Outcome> known_answer(registry::Repository& repository, const Work& work);
+
 // Returns the summary that the run records. An exception ends the run as interrupted (kInterrupted) or failed.
 using Body = std::function<Json(ActiveRun& run)>;
 // Called if no answer is known, before a run begins. May refuse the work, or choose the run to resume.

@@ -365,9 +365,13 @@ const void* Session::state(const std::string& name) const {
 }
 
 void Session::set_state(const std::string& name, ByteView bytes) {
+  set_state(state_->held_named(name), bytes);
+}
+
+void Session::set_state(ValueId id, ByteView bytes) {
   State& s = *state_;
-  const ValueId id = s.held_named(name);
   Held& held = s.held[index(id)];
+  const std::string& name = s.graph.value(id).name;
   if (bytes.size() != held.bytes) {
     fail(ErrorKind::kUsage, "'{}' has {} bytes, not {}", name, held.bytes, bytes.size());
   }

@@ -109,6 +109,7 @@ class Session {
   const void* state(const std::string& name) const;  // throws kNotFound. On a GPU: a copy
   // Also for parameters and constants; a shared one becomes the session's own. Throws kUsage for another size.
   void set_state(const std::string& name, ByteView bytes);
+  void set_state(ValueId value, ByteView bytes);  // several threads may set different ones
 
   std::size_t arena_bytes() const;      // of the last bucket
   std::int64_t plans() const;           // how often the graph was planned, for new sizes or sizes that had been dropped

@@ -39,12 +39,16 @@ EpochSums epoch_from_json(const Json& json, const std::string& what) {
   return out;
 }
 
-store::Entry add_tensors(store::Batch& batch, const std::string& path, const CheckpointState& state) {
+nn::TensorStream stream_of(const CheckpointState& state) {
   nn::TensorRefs refs;
   for (const auto& [name, tensor] : state.tensors) refs.emplace(name, graph::TensorView{tensor.shape, tensor.data});
   for (const auto& [name, tensor] : state.best)
     refs.emplace(std::string(kBest) + name, graph::TensorView{tensor.shape, tensor.data});
-  const nn::TensorStream stream = nn::stream_tensors(refs);
+  return nn::stream_tensors(refs);
+}
+
+store::Entry add_tensors(store::Batch& batch, const std::string& path, const CheckpointState& state) {
+  const nn::TensorStream stream = stream_of(state);
   store::Entry entry;
   entry.path = path;
   entry.size = stream.size;
@@ -52,14 +56,38 @@ store::Entry add_tensors(store::Batch& batch, const std::string& path, const Che
   return entry;
 }
 
+std::string head_of(const CheckpointState& state, const Digest& key) {
+  return canonical({{"epoch", epoch_to_json(state.epoch)},
+                    {"format", kFormat},
+                    {"key", key.text()},
+                    {"selection", to_json(state.selection)},
+                    {"step", state.step}});
+}
+
+CheckpointState state_of(std::string_view json, ByteView tensors, const std::string& what) {
+  const Json head = parse_json(json, what);
+  if (json_string(head, "format", what) != kFormat)
+    fail(ErrorKind::kCorrupt, "{}: unknown format '{}'", what, json_string(head, "format", what));
+  CheckpointState state;
+  state.key = Digest::parse(json_string(head, "key", what));
+  state.step = json_int(head, "step", what);
+  if (head.contains("epoch")) state.epoch = epoch_from_json(head["epoch"], what);
+  if (head.contains("selection")) state.selection = selection_from_json(head["selection"], what);
+  state.tensors = nn::decode_tensors(tensors, what);
+  while (!state.tensors.empty()) {
+    const auto found = state.tensors.lower_bound(std::string(kBest));
+    if (found == state.tensors.end() || !found->first.starts_with(kBest)) break;
+    auto node = state.tensors.extract(found);
+    node.key().erase(0, kBest.size());
+    state.best.insert(std::move(node));
+  }
+  return state;
+}
+
 }  // namespace
 
 Digest store_checkpoint(store::Store& store, const Digest& key, const CheckpointState& state) {
-  const std::string head = canonical({{"epoch", epoch_to_json(state.epoch)},
-                                      {"format", kFormat},
-                                      {"key", key.text()},
-                                      {"selection", to_json(state.selection)},
-                                      {"step", state.step}});
+  const std::string head = head_of(state, key);
   const std::unique_ptr<store::Batch> batch = store.begin();
   const store::Entry json = add_file(*batch, "checkpoint.json", as_bytes(head));
   const store::Entry tensors = add_tensors(*batch, "state.safetensors", state);
@@ -69,24 +97,27 @@ Digest store_checkpoint(store::Store& store, const Digest& key, const Checkpoint
 }
 
 CheckpointState read_checkpoint(const store::Store& store, const Digest& manifest) {
-  const std::string what = "checkpoint " + manifest.brief();
-  const Json head = parse_json(as_text(read_file_of(store, manifest, "checkpoint.json")), what);
-  if (json_string(head, "format", what) != kFormat)
-    fail(ErrorKind::kCorrupt, "{}: unknown format '{}'", what, json_string(head, "format", what));
-  CheckpointState state;
-  state.key = Digest::parse(json_string(head, "key", what));
-  state.step = json_int(head, "step", what);
-  if (head.contains("epoch")) state.epoch = epoch_from_json(head["epoch"], what);
-  if (head.contains("selection")) state.selection = selection_from_json(head["selection"], what);
-  state.tensors = nn::decode_tensors(read_file_of(store, manifest, "state.safetensors"), what);
-  while (!state.tensors.empty()) {
-    const auto found = state.tensors.lower_bound(std::string(kBest));
-    if (found == state.tensors.end() || !found->first.starts_with(kBest)) break;
-    auto node = state.tensors.extract(found);
-    node.key().erase(0, kBest.size());
-    state.best.insert(std::move(node));
-  }
-  return state;
+  const Bytes head = read_file_of(store, manifest, "checkpoint.json");
+  return state_of(as_text(head), read_file_of(store, manifest, "state.safetensors"), "checkpoint " + manifest.brief());
+}
+
+Bytes encode_checkpoint(const CheckpointState& state) {
+  const std::string head = head_of(state, state.key);
+  const nn::TensorStream stream = stream_of(state);
+  ByteWriter out(head.size() + 8 + stream.size);
+  out.u64(head.size());
+  out.raw(as_bytes(head));
+  Bytes bytes = out.take();
+  std::size_t at = bytes.size();
+  bytes.resize(at + stream.size);
+  while (at < bytes.size()) at += stream.read(bytes.data() + at, bytes.size() - at);
+  return bytes;
+}
+
+CheckpointState decode_checkpoint(ByteView bytes, const std::string& what) {
+  ByteReader in(bytes, what);
+  const ByteView head = in.take(in.u64());
+  return state_of(as_text(head), in.take(in.left()), what);
 }
 
 }  // namespace mlx::train

@@ -30,5 +30,8 @@ struct CheckpointState {
 Digest store_checkpoint(store::Store& store, const Digest& key, const CheckpointState& state);
 // Throws kCorrupt if it cannot be read.
 CheckpointState read_checkpoint(const store::Store& store, const Digest& manifest);
+// The same as bytes, for another process of this program: u64le length of the JSON, the JSON, the tensors.
+Bytes encode_checkpoint(const CheckpointState& state);
+CheckpointState decode_checkpoint(ByteView bytes, const std::string& what);
 
 }  // namespace mlx::train

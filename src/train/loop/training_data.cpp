@@ -77,4 +77,16 @@ TrainingData load_training_data(const store::Store& store, const Digest& dataset
   return out;
 }
 
+TrainingData load_training_split(const store::Store& store, const Digest& dataset, const TrainConfig& config,
+                                 Progress& progress) {
+  data::DatasetPtr train = data::load(store, dataset, config.train_split, config.reading, progress);
+  TrainingData out;
+  if (config.valid_split.empty())
+    out = make_training_data(config, std::move(train), nullptr);
+  else
+    out = {train, nullptr, train->measure(config.reading.base.get())};
+  out.valid = nullptr;
+  return out;
+}
+
 }  // namespace mlx::train

@@ -18,4 +18,8 @@ TrainingData make_training_data(const TrainConfig& config, data::DatasetPtr trai
 TrainingData load_training_data(const store::Store& store, const Digest& dataset, const TrainConfig& config,
                                 Progress& progress);
 
+// The same for a rank that neither validates nor checks the splits: without `valid`.
+TrainingData load_training_split(const store::Store& store, const Digest& dataset, const TrainConfig& config,
+                                 Progress& progress);
+
 }  // namespace mlx::train

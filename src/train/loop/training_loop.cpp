@@ -12,6 +12,7 @@
 #include "base/process_use.h"
 #include "train/evaluate/evaluate.h"
 #include "train/loop/diverged.h"
+#include "train/loop/share_state.h"
 #include "train/loop/training_step.h"
 
 namespace mlx::train {
@@ -28,8 +29,10 @@ class Loop {
         sink_(sink),
         pool_(pool),
         progress_(progress),
-        training_(built, config, data.train->describe(), options.backend, pool),
-        source_(data.train->batches(data.preprocessing, batch_options(built, config, training_.takes_raw()), pool)),
+        alone_(options.ranks ? nullptr : dist::lone_rank()),
+        ranks_(options.ranks ? *options.ranks : *alone_),
+        training_(built, config, data.train->describe(), options.backend, ranks_, pool),
+        source_(data.train->batches(data.preprocessing, batch_options(), pool)),
         saved_(seconds_now()) {
     steps_per_epoch_ = source_->batches();
     if (steps_per_epoch_ == 0) {
@@ -49,7 +52,7 @@ class Loop {
     progress_.begin("training", static_cast<std::uint64_t>(total_steps_ - now_.step), "steps");
     const double started = seconds_now();
     while (now_.step < total_steps_ && !out_of_patience(now_.selection, config_.selection)) run_epoch();
-    if (options_.keep_state && now_.step > from_) checkpoint();
+    if (options_.keep_state && now_.step > from_ && decides()) checkpoint();
     sink_.end();
     progress_.end();
     if (options_.profiler) options_.profiler->finish(training_.session());
@@ -57,21 +60,27 @@ class Loop {
     result.memory = memory;
     result.from = from_;
     result.seconds = seconds_now() - started;
+    result.communication = training_.communication();
     result.per_second = training_seconds_ > 0 ? static_cast<double>(trained_units_) / training_seconds_ : 0;
     return result;
   }
 
  private:
-  static data::BatchOptions batch_options(const nn::Built& built, const TrainConfig& config, bool raw) {
+  data::BatchOptions batch_options() const {
     data::BatchOptions options;
-    options.raw = raw;
-    options.context = built.context;
-    options.batch = config.batch;
-    options.seed = config.seed;
+    options.raw = training_.takes_raw();
+    options.context = built_.context;
+    options.batch = config_.batch;
+    options.seed = config_.seed;
     options.shuffle = options.drop_last = true;
-    options.augment = config.reading.augment;
+    options.augment = config_.reading.augment;
+    options.rank = ranks_.rank();
+    options.ranks = ranks_.ranks();
     return options;
   }
+
+  bool decides() const { return ranks_.rank() == 0; }
+  bool is_alone() const { return ranks_.ranks() == 1; }
 
   // The initial state of a run: its last checkpoint, else another run's, else fresh weights.
   CheckpointState starting_point() {
@@ -97,13 +106,8 @@ class Loop {
   }
 
   void restore() {
-    now_ = starting_point();
-    if (now_.step > total_steps_ && options_.from && !options_.resume) {
-      throw Error(ErrorKind::kUsage,
-                  fmt::format("{}: the run to continue has done {} of the {} steps in {} epochs", config_.file,
-                              now_.step, total_steps_, config_.epochs),
-                  "set the total number of epochs: --set train.epochs=N");
-    }
+    if (decides()) now_ = checked_starting_point();
+    share_state(ranks_, now_);
     sink_.begin(now_.step);
     from_ = now_.step;
     training_.start(std::move(now_.tensors));
@@ -112,6 +116,17 @@ class Loop {
     // The earlier process was interrupted during validation.
     const bool epoch_ended = now_.step > 0 && now_.step % steps_per_epoch_ == 0;
     if (epoch_ended && now_.selection.last_step != now_.step) validate();
+  }
+
+  CheckpointState checked_starting_point() {
+    CheckpointState start = starting_point();
+    if (start.step > total_steps_ && options_.from && !options_.resume) {
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("{}: the run to continue has done {} of the {} steps in {} epochs", config_.file,
+                              start.step, total_steps_, config_.epochs),
+                  "set the total number of epochs: --set train.epochs=N");
+    }
+    return start;
   }
 
   double rate_at(std::int64_t step) const {
@@ -129,10 +144,11 @@ class Loop {
     while (batch) {
       units += batch->units;
       const double rate = rate_at(now_.step);
+      if (!is_alone() && progress_.interruption().signal() != 0) training_.ask_to_stop();
       training_.launch(*batch, now_.step, rate);
       const bool ahead = training_.runs_ahead() && !options_.profiler;  // a profiler must tell steps apart
       if (ahead) batch = stage_next();
-      finish_step(rate);
+      const bool asked_to_stop = finish_step(rate) || (is_alone() && progress_.interruption().signal() != 0);
       if (options_.profiler) options_.profiler->end_step(training_.session(), now_.step);
       progress_.advance(1);
       if (now_.step % 16 == 0) show(epoch);
@@ -142,7 +158,7 @@ class Loop {
       }
       sink_.end_step();
       if (now_.step < total_steps_ && checkpoint_is_due()) checkpoint();
-      if (progress_.interruption().signal() != 0) stop_interrupted();
+      if (asked_to_stop) stop_interrupted();
       if (!ahead) batch = next_batch();
     }
   }
@@ -162,8 +178,9 @@ class Loop {
     return batch;
   }
 
-  // Waits for the launched step. If its loss is not finite, nothing that it wrote is used.
-  void finish_step(double rate) {
+  // Waits for the launched step. If its loss is not finite, nothing that it wrote is used. Returns whether some rank
+  // was asked to stop.
+  bool finish_step(double rate) {
     const StepOutcome outcome = training_.finish();
     if (!std::isfinite(outcome.loss))
       stop_diverged(std::isnan(outcome.loss) ? "the loss is NaN" : "the loss is infinite", now_.step, false);
@@ -181,10 +198,11 @@ class Loop {
     if (training_.counts()) sink_.log_metric(now_.step, "train/accuracy", share(outcome.correct, outcome.counted));
     const bool taken = !training_.scales() || std::isfinite(outcome.gradient_norm);
     if (config_.optimizer.clip > 0 && taken) sink_.log_metric(now_.step, "train/gradient_norm", outcome.gradient_norm);
-    if (!training_.scales()) return;
+    if (!training_.scales()) return outcome.asked_to_stop;
     sink_.log_metric(now_.step, "train/loss_scale", outcome.loss_scale);
     if (outcome.loss_scale < 1)
       stop_diverged("the loss scale fell below 1, since gradients in fp16 were not finite", now_.step - 1, true);
+    return outcome.asked_to_stop;
   }
 
   void end_epoch(std::int64_t units, double seconds, double cpu) {
@@ -198,37 +216,43 @@ class Loop {
   }
 
   void validate() {
-    if (!data_.valid) return;
+    if (is_alone() && !data_.valid) return;
+    graph::Tensors tensors;
+    Validation made;
+    if (data_.valid) made = evaluate_now(tensors);
+    share_validation(ranks_, made);
+    if (made.interrupted) stop_interrupted();
+    if (made.metrics.empty()) return;
+    for (const auto& [name, value] : made.metrics) sink_.log_metric(now_.step, "valid/" + name, value);
+    if (!improves(now_.selection, config_.selection, made.metrics, now_.step)) return;
+    improved_ = true;
+    if (config_.selection.keep_best) now_.best = std::move(tensors);
+  }
+
+  // Leaves the model in `tensors`.
+  Validation evaluate_now(graph::Tensors& tensors) {
     sink_.wait_for_checkpoint();  // so that its copy of the state and the copies below are not in memory together
-    graph::Tensors tensors = training_.model();
+    tensors = training_.model();
     check_finite(tensors);
     nn::Model model;
     model.config = built_.config;
     model.graph = built_.graph;
     model.weights = std::make_shared<const graph::Weights>(graph::Weights::viewing(tensors));
     model.preprocessing = data_.preprocessing;
-    const Metrics metrics = metrics_of(model);
-    for (const auto& [name, value] : metrics) sink_.log_metric(now_.step, "valid/" + name, value);
-    if (!improves(now_.selection, config_.selection, metrics, now_.step)) return;
-    improved_ = true;
-    if (config_.selection.keep_best) now_.best = std::move(tensors);
-  }
-
-  Metrics metrics_of(const nn::Model& model) {
     NoProgress silent(progress_.interruption());
     try {
       const Evaluation evaluation = evaluate(model, *data_.valid, options_.backend, pool_, silent);
-      Metrics metrics{{"loss", evaluation.loss}};
-      metrics.insert(metrics.end(), evaluation.metrics.begin(), evaluation.metrics.end());
-      return metrics;
+      Validation out{{{"loss", evaluation.loss}}};
+      out.metrics.insert(out.metrics.end(), evaluation.metrics.begin(), evaluation.metrics.end());
+      return out;
     } catch (const Error& error) {
-      if (error.kind == ErrorKind::kInterrupted) stop_interrupted();
-      throw;
+      if (error.kind != ErrorKind::kInterrupted) throw;
+      return {.interrupted = true};
     }
   }
 
   bool checkpoint_is_due() const {
-    return is_due(config_.checkpoint_every, now_.step, steps_per_epoch_, seconds_now() - saved_);
+    return decides() && is_due(config_.checkpoint_every, now_.step, steps_per_epoch_, seconds_now() - saved_);
   }
 
   // A checkpoint holds only finite values.
@@ -253,17 +277,20 @@ class Loop {
       source_->start(static_cast<std::uint64_t>(at / steps_per_epoch_), at % steps_per_epoch_);
       return *source_->next();
     };
-    const auto origin = find_origin(
-        training_, starting_point(), step, done, batch_of, [this](std::int64_t at) { return rate_at(at); }, progress_);
     std::string message = fmt::format("{} at step {}", what, step + 1);
-    if (const std::string told = describe(origin); !told.empty()) message += ": " + told;
+    if (is_alone()) {
+      const auto origin = find_origin(
+          training_, starting_point(), step, done, batch_of, [this](std::int64_t at) { return rate_at(at); },
+          progress_);
+      if (const std::string told = describe(origin); !told.empty()) message += ": " + told;
+    }
     throw Error(ErrorKind::kDiverged, message, "lower [train] learning_rate, raise warmup, or set clip = 1.0");
   }
 
   [[noreturn]] void stop_interrupted() {
     const Interruption::Deferred deferred(progress_.interruption());
     sink_.wait_for_checkpoint();
-    checkpoint();
+    if (decides()) checkpoint();
     const bool kept = sink_.wait_for_checkpoint();
     sink_.end();
     progress_.end();
@@ -313,6 +340,8 @@ class Loop {
   RunSink& sink_;
   Pool& pool_;
   Progress& progress_;
+  std::unique_ptr<dist::Communicator> alone_;  // null if there are others
+  dist::Communicator& ranks_;
   TrainingStep training_;
   std::unique_ptr<data::BatchSource> source_;
   std::int64_t steps_per_epoch_ = 0, total_steps_ = 0;

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "data/dataset.h"
+#include "dist/communicator.h"
+#include "dist/gradient_sum.h"
 #include "graph/session/session.h"
 #include "nn/model.h"
 #include "train/config/config.h"
@@ -27,7 +29,8 @@ struct TrainingResult {
   double loss = 0;                     // mean over the last epoch's training batches, each before its step
   std::optional<double> accuracy;      // over the same; none if targets are numbers
   Metrics valid;                       // of the model in `tensors`, if there is a validation split
-  double seconds = 0, per_second = 0;  // of this process; images, rows or tokens
+  double seconds = 0, per_second = 0;  // of this process; images, rows or tokens of all ranks
+  dist::GradientSum::Cost communication;
   MemoryForecast memory;
 };
 
@@ -43,10 +46,15 @@ struct LoopOptions {
   std::int64_t memory = 0;                       // bytes that it may take at its peak; 0: unlimited
   std::function<void(const std::string&)> tell;  // receives a line about it before the first step
   std::string how_to_resume;                     // a hint for a person who interrupts it
+  // The ranks that train together; null: this one alone. Rank 0 decides where the training starts, evaluates it and
+  // makes its checkpoints: `resume`, `from`, `initial` and the sink are its own. The model's bits do not depend on the
+  // number of ranks (StepSum).
+  dist::Communicator* ranks = nullptr;
 };
 
 // Throws kDiverged in the step that makes the loss, a weight or the optimizer state non-finite; the error names the
-// step and the first such operation, and the last checkpoint is from before. Throws kInterrupted after a checkpoint.
+// step and, for one rank, the first such operation, and the last checkpoint is from before. Throws kInterrupted after a
+// checkpoint. All ranks throw these in the same step.
 TrainingResult run_training(const TrainConfig& config, const nn::Built& built, const TrainingData& data,
                             const LoopOptions& options, RunSink& sink, Pool& pool, Progress& progress);
 

@@ -1,5 +1,6 @@
 // A batch is cut into micro-batches of equal size. Their gradients are averaged before the update, each with the share
-// of the batch's labels that it has: where labels are masked, micro-batches have different numbers of them.
+// of the batch's labels that it has: where labels are masked, micro-batches have different numbers of them. On the host
+// they are summed by StepSum, over all ranks.
 #include "train/loop/training_step.h"
 
 #include <algorithm>
@@ -73,10 +74,11 @@ graph::Tensor first_loss_scale() {
 }
 
 TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data,
-                           kernels::Backend backend, Pool& pool)
+                           kernels::Backend backend, dist::Communicator& ranks, Pool& pool)
     : built_(built),
       config_(config),
       backend_(backend),
+      ranks_(ranks),
       pool_(pool),
       raw_(is_fed_raw(data, backend)),
       training_(graph::to_training(trained_graph(built, config, data, backend), config.optimizer,
@@ -95,35 +97,48 @@ void TrainingStep::start(graph::Tensors tensors) {
   options.backend = backend_;
   options.seed = config_.seed;
   options.training = true;
+  sums_.reset();
   session_.reset();  // first, so that two never exist at once
   session_ = std::make_unique<graph::Session>(training_.graph, tensors, options, pool_);
+  if (config_.accumulate > 1 && !backend_.can().own_memory)
+    sums_ = std::make_unique<StepSum>(training_, config_.accumulate, ranks_);
   collected_ = {training_.loss};
   if (counts()) collected_.insert(collected_.end(), {training_.correct, training_.counted});
 }
 
-std::vector<double> TrainingStep::shares_of(const data::BatchView& batch) const {
-  const std::int64_t parts = config_.accumulate;
-  std::vector<double> shares(static_cast<std::size_t>(parts), 1.0 / static_cast<double>(parts));
-  if (parts == 1 || training_.graph.value(training_.labels).dtype != graph::DType::kS32) return shares;
+std::int64_t TrainingStep::parts() const {
+  return sums_ ? sums_->terms().size() : config_.accumulate;
+}
+
+// The labels of a part that count: not those that are masked. Numbers all count.
+std::int64_t TrainingStep::labels_in(const data::BatchView& batch, std::int64_t part) const {
   std::int64_t labels = 1;
   for (const std::int64_t dim : batch.target_dims) labels *= dim;
-  const auto* label = static_cast<const std::int32_t*>(batch.target);
-  const auto counted = [&](std::int64_t begin, std::int64_t end) {
-    return static_cast<double>(std::count_if(label + begin, label + end, [](std::int32_t each) { return each >= 0; }));
-  };
-  const double all = counted(0, labels);
+  const std::int64_t each = labels / parts();
+  if (training_.graph.value(training_.labels).dtype != graph::DType::kS32) return each;
+  const auto* label = static_cast<const std::int32_t*>(batch.target) + part * each;
+  return std::count_if(label, label + each, [](std::int32_t of) { return of >= 0; });
+}
+
+std::vector<double> TrainingStep::shares_of(const data::BatchView& batch) const {
+  std::vector<double> shares(static_cast<std::size_t>(parts()), 1.0 / static_cast<double>(parts()));
+  if (parts() == 1) return shares;
+  std::int64_t all = 0;
+  for (std::int64_t part = 0; part < parts(); ++part) all += labels_in(batch, part);
   if (all == 0) return shares;
-  const std::int64_t each = labels / parts;
-  for (std::int64_t part = 0; part < parts; ++part)
-    shares[static_cast<std::size_t>(part)] = counted(part * each, (part + 1) * each) / all;
+  for (std::int64_t part = 0; part < parts(); ++part)
+    shares[static_cast<std::size_t>(part)] = static_cast<double>(labels_in(batch, part)) / static_cast<double>(all);
   return shares;
 }
 
 std::vector<graph::Feed> TrainingStep::feeds(const data::BatchView& batch, std::int64_t part, std::int64_t step,
                                              double learning_rate) {
-  const std::int64_t parts = config_.accumulate;
+  const std::int64_t parts = this->parts();
   rate_ = static_cast<float>(learning_rate);
-  accumulation_ = {part == 0 ? 0.0f : 1.0f, static_cast<float>(shares_of(batch)[static_cast<std::size_t>(part)])};
+  if (sums_)
+    accumulation_ = {0.0f, static_cast<float>(labels_in(batch, part))};
+  else
+    accumulation_ = {part == 0 ? 0.0f : 1.0f, static_cast<float>(shares_of(batch)[static_cast<std::size_t>(part)])};
   const double decay = average_decay(config_.ema, step);
   average_ = {static_cast<float>(decay), static_cast<float>(1 - decay)};
   std::vector<graph::Feed> all;
@@ -148,13 +163,14 @@ std::vector<graph::Feed> TrainingStep::feeds(const data::BatchView& batch, std::
 graph::RunOptions TrainingStep::options(std::int64_t part, std::int64_t step) const {
   graph::RunOptions out;
   out.step = static_cast<std::uint64_t>(step);
-  out.part = static_cast<std::uint64_t>(part);
-  if (part + 1 < config_.accumulate) out.last = training_.update_begin;
+  out.part = static_cast<std::uint64_t>(sums_ ? sums_->terms().begin + part : part);
+  if (sums_ || part + 1 < config_.accumulate) out.last = training_.update_begin;
   out.guard = {training_.loss, training_.loss_end};
   return out;
 }
 
 void TrainingStep::launch(const data::BatchView& batch, std::int64_t step, double learning_rate) {
+  if (sums_) return launch_summed(batch, step, learning_rate);
   CHECK(!session_->staged() || staged_step_ == step);
   shares_ = shares_of(batch);
   for (std::int64_t part = 0; part < config_.accumulate; ++part) {
@@ -163,25 +179,55 @@ void TrainingStep::launch(const data::BatchView& batch, std::int64_t step, doubl
     session_->collect(collected_);
     if (!whole) return;
   }
+  collect_of_update();
+}
+
+void TrainingStep::collect_of_update() {
   if (training_.gradient_norm != graph::kNone) session_->collect({training_.gradient_norm});
   if (scales()) session_->collect({training_.loss_scale});
   if (training_.state_norm != graph::kNone) session_->collect({training_.state_norm});
 }
 
-// After a micro-batch whose loss is not finite nothing counts.
+std::vector<graph::Feed> TrainingStep::sum_parts(const data::BatchView& batch, std::int64_t step,
+                                                 double learning_rate) {
+  std::vector<graph::Feed> fed;
+  for (std::int64_t part = 0; part < parts(); ++part) {
+    fed = feeds(batch, part, step, learning_rate);
+    sums_->begin_part(*session_, labels_in(batch, part));
+    graph::RunOptions options = this->options(part, step);
+    options.after = [this](std::size_t node) {
+      sums_->take(*session_, node);
+      return true;
+    };
+    session_->run(fed, options);
+    sums_->end_part(*session_);
+  }
+  const StepSum::Totals totals = sums_->finish(*session_, pool_);
+  summed_ = {.loss = totals.loss, .correct = totals.correct, .counted = totals.counted};
+  summed_.asked_to_stop = totals.asked_to_stop;
+  return fed;
+}
+
+graph::RunOptions TrainingStep::update_options(std::int64_t step) const {
+  graph::RunOptions out;
+  out.step = static_cast<std::uint64_t>(step);
+  out.first = training_.update_begin;
+  return out;
+}
+
+void TrainingStep::launch_summed(const data::BatchView& batch, std::int64_t step, double learning_rate) {
+  const std::vector<graph::Feed> fed = sum_parts(batch, step, learning_rate);
+  if (!std::isfinite(summed_.loss)) return;
+  session_->run(fed, update_options(step));
+  collect_of_update();
+}
+
 StepOutcome TrainingStep::finish() {
-  StepOutcome outcome;
+  StepOutcome outcome = summed_;
   const std::uint8_t* at = session_->collected().data();
   const auto next = [&] { return std::exchange(at, at + graph::Session::kCollected); };
-  for (std::int64_t part = 0; part < config_.accumulate; ++part) {
-    const double loss = double{scalar<float>(next())};
-    outcome.loss += loss * shares_[static_cast<std::size_t>(part)];
-    if (counts()) {
-      outcome.correct += scalar<std::int32_t>(next());
-      outcome.counted += scalar<std::int32_t>(next());
-    }
-    if (!std::isfinite(loss)) return outcome;
-  }
+  if (!sums_) add_parts(outcome, next);
+  if (!std::isfinite(outcome.loss)) return outcome;
   if (training_.gradient_norm != graph::kNone) outcome.gradient_norm = double{scalar<float>(next())};
   if (scales()) outcome.loss_scale = double{scalar<kernels::LossScale>(next()).scale};
   outcome.state_finite =
@@ -189,8 +235,21 @@ StepOutcome TrainingStep::finish() {
   return outcome;
 }
 
+// After a micro-batch whose loss is not finite nothing counts.
+void TrainingStep::add_parts(StepOutcome& outcome, const std::function<const std::uint8_t*()>& next) const {
+  for (std::int64_t part = 0; part < config_.accumulate; ++part) {
+    const double loss = double{scalar<float>(next())};
+    outcome.loss += loss * shares_[static_cast<std::size_t>(part)];
+    if (counts()) {
+      outcome.correct += scalar<std::int32_t>(next());
+      outcome.counted += scalar<std::int32_t>(next());
+    }
+    if (!std::isfinite(loss)) return;
+  }
+}
+
 StepOutcome TrainingStep::run(const data::BatchView& batch, std::int64_t step, double learning_rate) {
-  stage(batch, step, learning_rate);
+  if (!sums_) stage(batch, step, learning_rate);
   launch(batch, step, learning_rate);
   return finish();
 }
@@ -202,12 +261,15 @@ void TrainingStep::stage(const data::BatchView& batch, std::int64_t step, double
 
 std::optional<graph::NotFinite> TrainingStep::explain(const data::BatchView& batch, std::int64_t step,
                                                       double learning_rate) {
-  for (std::int64_t part = 0; part < config_.accumulate; ++part) {
-    const std::vector<graph::Feed> fed = feeds(batch, part, step, learning_rate);
+  std::vector<graph::Feed> fed;
+  for (std::int64_t part = 0; part < parts(); ++part) {
+    fed = feeds(batch, part, step, learning_rate);
     std::optional<graph::NotFinite> found = graph::find_not_finite(*session_, fed, options(part, step));
     if (found) return found;
   }
-  return std::nullopt;
+  if (!sums_) return std::nullopt;
+  fed = sum_parts(batch, step, learning_rate);
+  return graph::find_not_finite(*session_, fed, update_options(step));
 }
 
 graph::Tensors TrainingStep::state() const {

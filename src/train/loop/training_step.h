@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -10,19 +11,22 @@
 
 #include "data/batches.h"
 #include "data/dataset.h"
+#include "dist/communicator.h"
 #include "graph/passes/passes.h"
 #include "graph/session/not_finite.h"
 #include "nn/family.h"
 #include "train/config/config.h"
+#include "train/loop/step_sum.h"
 
 namespace mlx::train {
 
 struct StepOutcome {
   double loss = 0;  // mean over the examples or tokens that count
   std::int64_t correct = 0, counted = 0;
-  double gradient_norm = 0;  // before clipping; 0 if gradients are not clipped
-  double loss_scale = 0;     // for the next step; 0 if losses are not scaled
-  bool state_finite = true;  // weights, and everything else that outlives the step, afterwards
+  double gradient_norm = 0;    // before clipping; 0 if gradients are not clipped
+  double loss_scale = 0;       // for the next step; 0 if losses are not scaled
+  bool state_finite = true;    // weights, and everything else that outlives the step, afterwards
+  bool asked_to_stop = false;  // some rank was
 };
 
 // For a training with loss scaling: the initial state graph::kLossScale.
@@ -30,9 +34,9 @@ graph::Tensor first_loss_scale();
 
 class TrainingStep {
  public:
-  // All of them must outlive it.
+  // All of them must outlive it. A batch is this rank's share of a step's.
   TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data,
-               kernels::Backend backend, Pool& pool);
+               kernels::Backend backend, dist::Communicator& ranks, Pool& pool);
 
   // Sets weights, and what else outlives a step, to `tensors`. Averages that it lacks start as the weights.
   void start(graph::Tensors tensors);
@@ -65,23 +69,38 @@ class TrainingStep {
   void use(graph::TrainingGraph training) { training_ = std::move(training); }
   int threads() const { return pool_.threads(); }
   graph::Session& session() { return *session_; }
+  // Tells all ranks in the next step's outcome.
+  void ask_to_stop() { sums_->ask_to_stop(); }
+  dist::GradientSum::Cost communication() const { return sums_ ? sums_->cost() : dist::GradientSum::Cost{}; }
   graph::Tensors state() const;  // everything that outlives a step: what a checkpoint holds
   graph::Tensors model() const;  // of the forward graph; averages replace weights if they are kept
 
  private:
+  // On the host micro-batches are summed by StepSum, else by the graph.
+  void launch_summed(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  // Returns what the last part was fed, for the update.
+  std::vector<graph::Feed> sum_parts(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  graph::RunOptions update_options(std::int64_t step) const;
+  std::int64_t parts() const;  // of a batch
   // The feeds of micro-batch `part`; they point to the members below.
   std::vector<graph::Feed> feeds(const data::BatchView& batch, std::int64_t part, std::int64_t step,
                                  double learning_rate);
   graph::RunOptions options(std::int64_t part, std::int64_t step) const;
+  std::int64_t labels_in(const data::BatchView& batch, std::int64_t part) const;
   std::vector<double> shares_of(const data::BatchView& batch) const;
+  void collect_of_update();
+  void add_parts(StepOutcome& outcome, const std::function<const std::uint8_t*()>& next) const;
 
   const nn::Built& built_;
   const TrainConfig& config_;
   kernels::Backend backend_;
+  dist::Communicator& ranks_;
   Pool& pool_;
   bool raw_;
   graph::TrainingGraph training_;
   std::unique_ptr<graph::Session> session_;
+  std::unique_ptr<StepSum> sums_;          // null if the graph sums, or if a batch has one part
+  StepOutcome summed_;                     // of the launched step, if it has sums
   std::vector<graph::ValueId> collected_;  // of one micro-batch, in the order of StepOutcome
   std::int64_t staged_step_ = 0;
   float rate_ = 0;

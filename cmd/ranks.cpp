@@ -1,0 +1,51 @@
+// mpirun for commands; see dist/launch.h.
+#include "cmd/ranks.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/module.h"
+#include "base/parallel.h"
+#include "dist/launch.h"
+#include "dist/mpi.h"
+#include "registry/settings/settings.h"
+
+namespace mlx::cmd {
+namespace {
+
+// What each rank may use of the threads that one process would have.
+std::string threads_of_rank(std::int64_t ranks, Context& context) {
+  const std::int64_t set = context.settings().integer("core.threads");
+  return std::to_string(std::max<std::int64_t>(1, (set > 0 ? set : cores()) / ranks));
+}
+
+}  // namespace
+
+std::unique_ptr<dist::Communicator> join_ranks(std::int64_t wanted, Context& context) {
+  const int started = dist::ranks_started(context.environment());
+  if (started == 1) return nullptr;
+  if (wanted > 0 && wanted != started) {
+    throw Error(ErrorKind::kUsage, fmt::format("--ranks {}: MPI has started {}", wanted, started),
+                "leave --ranks out where MPI or a batch system starts mlx");
+  }
+  return dist::join_ranks();
+}
+
+int run_on_ranks(std::int64_t ranks, std::vector<std::string> arguments, Context& context) {
+  dist::Launch launch;
+  launch.command = {executable_path()};
+  std::ranges::move(arguments, std::back_inserter(launch.command));
+  if (context.wants_json()) launch.command.emplace_back("--json");
+  if (context.quiet()) launch.command.emplace_back("--quiet");
+  if (context.verbose()) launch.command.emplace_back("--verbose");
+  if (context.colour()) launch.command.insert(launch.command.end(), {"--color", "always"});
+  launch.ranks = static_cast<int>(ranks);
+  launch.variables = {{"MLX_THREADS", threads_of_rank(ranks, context)}};
+  launch.as_root = ::geteuid() == 0;
+  context.flush();
+  return dist::run_ranks(launch, context.progress().interruption());
+}
+
+}  // namespace mlx::cmd

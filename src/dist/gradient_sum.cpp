@@ -1,0 +1,84 @@
+// Buckets and the thread that exchanges them, one after the other in the order in which they are filled. That order is
+// the same on all ranks, because all run the same graph.
+#include "dist/gradient_sum.h"
+
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace mlx::dist {
+
+GradientSum::GradientSum(Communicator& communicator, int terms, std::vector<std::int64_t> counts)
+    : communicator_(communicator),
+      held_(terms_of(communicator.rank(), communicator.ranks(), terms)),
+      term_(held_.begin),
+      thread_(communicator.ranks() > 1 ? std::make_unique<Background>() : nullptr) {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::size_t> arrays;
+  for (const std::int64_t count : counts) {
+    constexpr std::int64_t kElement = sizeof(float);
+    if (sizes.empty() || (sizes.back() + count) * kElement > kBucket) sizes.push_back(0), arrays.push_back(0);
+    places_.push_back({sizes.size() - 1, sizes.back(), count});
+    sizes.back() += count;
+    ++arrays.back();
+  }
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    buckets_.push_back({TreeSum(sizes[i], communicator.rank(), communicator.ranks(), terms), arrays[i], arrays[i]});
+}
+
+GradientSum::~GradientSum() = default;
+
+void GradientSum::add(std::size_t i, std::span<const float> data) {
+  const Place& place = places_[i];
+  Bucket& bucket = buckets_[place.bucket];
+  CHECK(bucket.missing > 0 && term_ < held_.end && static_cast<std::int64_t>(data.size()) == place.count);
+  bucket.sum.put(place.begin, data);
+  if (--bucket.missing == 0) fill(place.bucket);
+}
+
+void GradientSum::fill(std::size_t at) {
+  Bucket& bucket = buckets_[at];
+  bucket.sum.add();
+  if (!bucket.sum.is_complete() || !thread_) return;
+  thread_->post([this, &bucket, tag = static_cast<int>(at % (Communicator::kTags - 1))] {
+    const double began = seconds_now();
+    const std::int64_t sent = bucket.sum.exchange(communicator_, tag);
+    const std::lock_guard lock(mutex_);
+    cost_.exchanging += seconds_now() - began;
+    cost_.bytes_sent += sent;
+  });
+}
+
+void GradientSum::end_term() {
+  for (Bucket& bucket : buckets_) {
+    CHECK(bucket.missing == 0);
+    bucket.missing = bucket.arrays;
+  }
+  ++term_;
+}
+
+void GradientSum::wait() {
+  CHECK(term_ == held_.end);
+  const double began = seconds_now();
+  if (thread_) thread_->wait();
+  const std::lock_guard lock(mutex_);
+  cost_.waiting += seconds_now() - began;
+}
+
+std::span<float> GradientSum::sum(std::size_t i) {
+  const Place& place = places_[i];
+  return {buckets_[place.bucket].sum.result() + place.begin, static_cast<std::size_t>(place.count)};
+}
+
+void GradientSum::end_step() {
+  for (Bucket& bucket : buckets_) bucket.sum.clear();
+  term_ = held_.begin;
+}
+
+GradientSum::Cost GradientSum::cost() const {
+  const std::lock_guard lock(mutex_);
+  return cost_;
+}
+
+}  // namespace mlx::dist

@@ -1,0 +1,64 @@
+// The sums of a step's gradients over the micro-batches of all ranks (tree_sum.h). Arrays are put into buckets in the
+// order in which a backward pass makes them. A bucket is summed over the ranks by a thread of its own as soon as this
+// rank's last micro-batch has filled it, while the rest of the backward pass runs (Li et al. 2020).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/parallel.h"
+#include "dist/communicator.h"
+#include "dist/tree_sum.h"
+
+namespace mlx::dist {
+
+class GradientSum {
+ public:
+  // Arrays of `counts` elements each, in order, for each of `terms` micro-batches of all ranks. All ranks have the
+  // same. `communicator` is the sum's own from the first last micro-batch of a step until wait() has returned.
+  GradientSum(Communicator& communicator, int terms, std::vector<std::int64_t> counts);
+  ~GradientSum();  // waits
+
+  Terms terms() const { return held_; }  // this rank's micro-batches
+  std::size_t arrays() const { return places_.size(); }
+  // Adds array `i` of this rank's current micro-batch. Arrays may come in any order, each once a micro-batch.
+  void add(std::size_t i, std::span<const float> data);
+  void end_term();  // the micro-batch has added all of its arrays
+  // Until all sums of the step are there. Throws what an exchange threw.
+  void wait();
+  std::span<float> sum(std::size_t i);  // after wait(), until end_step()
+  void end_step();
+
+  // Since it was made: bytes that this rank has sent, seconds of exchanges, and seconds that wait() has taken.
+  struct Cost {
+    std::int64_t bytes_sent = 0;
+    double exchanging = 0, waiting = 0;
+  };
+  Cost cost() const;
+  static constexpr std::int64_t kBucket = std::int64_t{25} << 20;  // bytes, unless an array has more
+
+ private:
+  struct Place {  // of an array
+    std::size_t bucket = 0;
+    std::int64_t begin = 0, count = 0;
+  };
+  struct Bucket {
+    TreeSum sum;
+    std::size_t arrays = 0, missing = 0;  // missing in the current micro-batch
+  };
+  void fill(std::size_t bucket);
+
+  Communicator& communicator_;
+  Terms held_;
+  int term_;
+  std::vector<Place> places_;
+  std::vector<Bucket> buckets_;
+  mutable std::mutex mutex_;
+  Cost cost_;
+  std::unique_ptr<Background> thread_;  // last, so that it ends first
+};
+
+}  // namespace mlx::dist

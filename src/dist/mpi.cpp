@@ -1,0 +1,161 @@
+// MPI as a communicator. A rank that waits looks again after ever longer pauses: the next message is there within
+// microseconds, or a core is better left to those who compute.
+#include "dist/mpi.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <exception>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/module.h"
+#include "dist/mpi/module.h"
+
+namespace mlx::dist {
+namespace {
+
+const MpiModule* load_mpi_module(std::string& problem) {
+  Module module = open_module("mlx_mpi.so");
+  const auto get = reinterpret_cast<const MpiModule* (*)()>(module.symbol("mlx_mpi_module"));
+  problem = module.problem;
+  if (!get) return nullptr;
+  if (get()->version != kMpiModuleVersion) problem = "lib/mlx/mlx_mpi.so is of another version of mlx";
+  return problem.empty() ? get() : nullptr;
+}
+
+class Pause {
+ public:
+  void operator()() {
+    ++turns_;
+    if (turns_ < kSpins) return;
+    if (turns_ < kSpins + kYields) {
+      ::sched_yield();
+      return;
+    }
+    std::this_thread::sleep_for(sleep_);
+    sleep_ = std::min(sleep_ * 2, std::chrono::microseconds(200));
+  }
+
+ private:
+  static constexpr int kSpins = 200, kYields = 50;
+  int turns_ = 0;
+  std::chrono::microseconds sleep_{20};
+};
+
+class MpiRanks final : public Communicator {
+ public:
+  explicit MpiRanks(const MpiModule& mpi) : mpi_(mpi), exceptions_(std::uncaught_exceptions()) {
+    std::array<char, 256> problem{};
+    if (!mpi_.start(problem.data(), problem.size()))
+      fail(ErrorKind::kMissing, "MPI cannot be used: {}", problem.data());
+    rank_ = mpi_.rank();
+    ranks_ = mpi_.ranks();
+    std::array<char, 256> host{};
+    mpi_.host(host.data(), host.size());
+    name_ = fmt::format("rank {} on {}", rank_, host.data());
+  }
+  ~MpiRanks() override {
+    if (std::uncaught_exceptions() == exceptions_) mpi_.end();
+  }
+  int rank() const override { return rank_; }
+  int ranks() const override { return ranks_; }
+  std::string name() const override { return name_; }
+
+  Transfer send(int to, int tag, const void* data, std::size_t bytes) override {
+    return begin(to, bytes, [&](std::int64_t at, std::int64_t count, char* problem, std::size_t size) {
+      return mpi_.send(to, tag, static_cast<const std::uint8_t*>(data) + at, count, problem, size);
+    });
+  }
+  Transfer receive(int from, int tag, void* data, std::size_t bytes) override {
+    return begin(from, bytes, [&](std::int64_t at, std::int64_t count, char* problem, std::size_t size) {
+      return mpi_.receive(from, tag, static_cast<std::uint8_t*>(data) + at, count, problem, size);
+    });
+  }
+  void wait(std::span<Transfer> transfers) override {
+    Pause pause;
+    for (Transfer& transfer : transfers) {
+      const auto found = under_way_.find(std::exchange(transfer.id, 0));
+      if (found == under_way_.end()) continue;
+      while (!found->second.pieces.empty())
+        if (!advance(found->second)) pause();
+      under_way_.erase(found);
+    }
+  }
+
+ private:
+  struct Message {
+    int other = 0;
+    std::vector<void*> pieces;  // not known to be done
+  };
+
+  template <typename Begin>
+  Transfer begin(int other, std::size_t bytes, const Begin& piece) {
+    Message message{other, {}};
+    const auto all = static_cast<std::int64_t>(bytes);
+    std::int64_t at = 0;
+    do {
+      const std::int64_t count = std::min(kMostBytes, all - at);
+      std::array<char, 256> problem{};
+      void* const begun = piece(at, count, problem.data(), problem.size());
+      if (!begun) fail(ErrorKind::kIo, "{} cannot reach rank {}: {}", name_, other, problem.data());
+      message.pieces.push_back(begun);
+      at += count;
+    } while (at < all);
+    const std::int64_t id = ++last_id_;
+    under_way_.emplace(id, std::move(message));
+    return {id};
+  }
+
+  // Whether a piece was done.
+  bool advance(Message& message) {
+    std::array<char, 256> problem{};
+    const int state = mpi_.test(message.pieces.back(), problem.data(), problem.size());
+    if (state == 0) return false;
+    message.pieces.pop_back();
+    if (state < 0) fail(ErrorKind::kIo, "{} lost rank {}: {}", name_, message.other, problem.data());
+    return true;
+  }
+
+  const MpiModule& mpi_;
+  int exceptions_;
+  int rank_ = 0, ranks_ = 1;
+  std::string name_;
+  std::int64_t last_id_ = 0;
+  std::map<std::int64_t, Message> under_way_;
+};
+
+int number(const Environment& environment, const char* name) {
+  const std::string text = environment.get(name).value_or("");
+  return !text.empty() && text.size() < 8 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; })
+             ? std::stoi(text)
+             : 0;
+}
+
+}  // namespace
+
+int ranks_started(const Environment& environment) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const int ranks = number(environment, name); ranks > 1) return ranks;
+  // Slurm sets it for every step; only srun --mpi says how its tasks find each other.
+  return environment.get("PMIX_RANK") ? std::max(1, number(environment, "SLURM_STEP_NUM_TASKS")) : 1;
+}
+
+std::unique_ptr<Communicator> join_ranks() {
+  std::string problem;
+  const MpiModule* const module = load_mpi_module(problem);
+  if (!module) {
+    throw Error(ErrorKind::kMissing, "the module for MPI cannot be opened: " + problem,
+                "it needs Open MPI: apt install openmpi-bin, or install mlx anew");
+  }
+  return std::make_unique<MpiRanks>(*module);
+}
+
+}  // namespace mlx::dist

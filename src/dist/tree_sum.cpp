@@ -1,0 +1,153 @@
+// Chunk r of the array is summed by rank r: it receives that chunk of every other rank's nodes, adds them, and sends
+// the sum to all. Messages of one sum have one tag: two ranks exchange them in an order that both know.
+#include "dist/tree_sum.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace mlx::dist {
+namespace {
+
+constexpr std::int64_t kLine = 16;     // a chunk begins at a multiple: elements of a cache line
+constexpr std::int64_t kBlock = 4096;  // elements that are summed at once, so that the terms stay in the cache
+
+void add_to(float* sum, const float* term, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] += term[i];
+}
+
+std::size_t bytes_of(std::int64_t count) {
+  return static_cast<std::size_t>(count) * sizeof(float);
+}
+
+}  // namespace
+
+TreeSum::TreeSum(std::int64_t count, int rank, int ranks, int terms)
+    : count_(count), rank_(rank), ranks_(ranks), terms_(terms), held_(terms_of(rank, ranks, terms)) {
+  CHECK(terms >= ranks);
+  next_ = held_.begin;
+}
+
+bool TreeSum::joins_last() const {
+  return !nodes_.empty() && is_node({nodes_.back().begin, next_ + 1}, terms_);
+}
+
+void TreeSum::put(std::int64_t begin, std::span<const float> part) {
+  CHECK(!is_complete());
+  const auto count = static_cast<std::int64_t>(part.size());
+  if (joins_last()) return add_to(pieces_.back().data() + begin, part.data(), count);
+  if (room_.empty() && !spare_.empty()) {
+    room_ = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  room_.resize(static_cast<std::size_t>(count_));
+  std::copy_n(part.data(), count, room_.data() + begin);
+}
+
+void TreeSum::add() {
+  CHECK(!is_complete());
+  if (!joins_last()) {
+    nodes_.push_back({next_, next_});
+    pieces_.push_back(std::exchange(room_, {}));
+  }
+  nodes_.back().end = ++next_;
+  while (nodes_.size() > 1 && is_node({nodes_[nodes_.size() - 2].begin, next_}, terms_)) {
+    add_to(pieces_[pieces_.size() - 2].data(), pieces_.back().data(), count_);
+    spare_.push_back(std::move(pieces_.back()));
+    pieces_.pop_back();
+    nodes_.pop_back();
+    nodes_.back().end = next_;
+  }
+}
+
+void TreeSum::clear() {
+  for (Array& piece : pieces_) spare_.push_back(std::move(piece));
+  pieces_.clear();
+  nodes_.clear();
+  next_ = held_.begin;
+}
+
+TreeSum::Chunk TreeSum::chunk_of(int rank) const {
+  const std::int64_t lines = (count_ + kLine - 1) / kLine;
+  const auto from = [&](std::int64_t of) { return std::min(count_, of * lines / ranks_ * kLine); };
+  return {from(rank), from(rank + 1)};
+}
+
+std::int64_t TreeSum::exchange(Communicator& ranks, int tag) {
+  CHECK(is_complete() && !pieces_.empty());
+  if (ranks_ == 1) return 0;
+  exchange_chunks(ranks, tag);
+  gather_chunks(ranks, tag);
+  const std::int64_t own = chunk_of(rank_).size();
+  const auto sent = static_cast<std::int64_t>(pieces_.size()) * (count_ - own) + (ranks_ - 1) * own;
+  return sent * static_cast<std::int64_t>(sizeof(float));
+}
+
+// Afterwards this rank's chunk of the first piece is the sum.
+void TreeSum::exchange_chunks(Communicator& ranks, int tag) {
+  const Chunk own = chunk_of(rank_);
+  std::vector<Communicator::Transfer> transfers;
+  arrived_nodes_.clear();
+  arrived_.clear();
+  std::int64_t arriving = 0;
+  for (int from = 0; from < ranks_; ++from)
+    if (from != rank_) arriving += static_cast<std::int64_t>(nodes_of(terms_of(from, ranks_, terms_), terms_).size());
+  received_.resize(static_cast<std::size_t>(arriving * own.size()));
+  float* to = received_.data();
+  for (int from = 0; from < ranks_; ++from) {
+    if (from == rank_) continue;
+    for (const Terms node : nodes_of(terms_of(from, ranks_, terms_), terms_)) {
+      transfers.push_back(ranks.receive(from, tag, to, bytes_of(own.size())));
+      arrived_nodes_.push_back(node);
+      arrived_.push_back(to);
+      to += own.size();
+    }
+  }
+  for (int other = 0; other < ranks_; ++other) {
+    const Chunk chunk = chunk_of(other);
+    for (const Array& piece : pieces_)
+      if (other != rank_)
+        transfers.push_back(ranks.send(other, tag, piece.data() + chunk.begin, bytes_of(chunk.size())));
+  }
+  ranks.wait(transfers);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    arrived_nodes_.push_back(nodes_[i]);
+    arrived_.push_back(pieces_[i].data() + own.begin);
+  }
+  constexpr std::size_t kMostLevels = 32;  // of a tree of int terms
+  Array scratch(kMostLevels * static_cast<std::size_t>(kBlock));
+  for (std::int64_t begin = 0; begin < own.size(); begin += kBlock) {
+    const std::int64_t size = std::min(kBlock, own.size() - begin);
+    const float* const sum = sum_of({0, terms_}, begin, size, scratch, 0);
+    float* const out = pieces_.front().data() + own.begin + begin;
+    if (sum != out) std::copy_n(sum, size, out);
+  }
+}
+
+// The sum of a node in a block of this rank's chunk. `scratch` has room for a sum at each depth.
+const float* TreeSum::sum_of(Terms node, std::int64_t begin, std::int64_t size, Array& scratch,
+                             std::size_t depth) const {
+  const auto found = std::ranges::find(arrived_nodes_, node);
+  if (found != arrived_nodes_.end()) return arrived_[static_cast<std::size_t>(found - arrived_nodes_.begin())] + begin;
+  const std::size_t own = depth * static_cast<std::size_t>(kBlock);
+  const float* const first = sum_of({node.begin, node.middle()}, begin, size, scratch, depth + 1);
+  std::copy_n(first, size, scratch.data() + own);
+  add_to(scratch.data() + own, sum_of({node.middle(), node.end}, begin, size, scratch, depth + 1), size);
+  return scratch.data() + own;
+}
+
+void TreeSum::gather_chunks(Communicator& ranks, int tag) {
+  const Chunk own = chunk_of(rank_);
+  float* const result = pieces_.front().data();
+  std::vector<Communicator::Transfer> transfers;
+  for (int other = 0; other < ranks_; ++other) {
+    if (other == rank_) continue;
+    const Chunk chunk = chunk_of(other);
+    transfers.push_back(ranks.receive(other, tag, result + chunk.begin, bytes_of(chunk.size())));
+    transfers.push_back(ranks.send(other, tag, result + own.begin, bytes_of(own.size())));
+  }
+  ranks.wait(transfers);
+}
+
+}  // namespace mlx::dist

@@ -1,0 +1,53 @@
+#include "train/loop/share_state.h"
+
+#include <utility>
+
+#include "base/json.h"
+#include "dist/collectives.h"
+
+namespace mlx::train {
+
+namespace {
+
+Json told_by_rank_0(dist::Communicator& ranks, const Json& own) {
+  Bytes bytes;
+  if (ranks.rank() == 0) {
+    const std::string text = canonical(own);
+    bytes.assign(text.begin(), text.end());
+  }
+  dist::broadcast(ranks, 0, bytes);
+  return ranks.rank() == 0 ? own : parse_json(as_text(bytes), "what rank 0 says");
+}
+
+}  // namespace
+
+void share_work(dist::Communicator& ranks, SharedWork& work) {
+  if (ranks.ranks() == 1) return;
+  const Json told = told_by_rank_0(ranks, {{"dataset", work.dataset}, {"key", work.key}});
+  work = {json_string(told, "dataset", "rank 0"), json_string(told, "key", "rank 0")};
+}
+
+void share_state(dist::Communicator& ranks, CheckpointState& state) {
+  if (ranks.ranks() == 1) return;
+  Bytes bytes;
+  if (ranks.rank() == 0) {
+    graph::Tensors best = std::exchange(state.best, {});  // is of use to rank 0 alone
+    bytes = encode_checkpoint(state);
+    state.best = std::move(best);
+  }
+  dist::broadcast(ranks, 0, bytes);
+  if (ranks.rank() != 0) state = decode_checkpoint(bytes, "rank 0's state");
+}
+
+void share_validation(dist::Communicator& ranks, Validation& made) {
+  if (ranks.ranks() == 1) return;
+  Json metrics = Json::array();
+  for (const auto& [name, value] : made.metrics) metrics.push_back({name, value});
+  const Json told = told_by_rank_0(ranks, {{"interrupted", made.interrupted}, {"metrics", metrics}});
+  if (ranks.rank() == 0) return;
+  made = {{}, told.at("interrupted").get<bool>()};
+  for (const Json& metric : told.at("metrics"))
+    made.metrics.emplace_back(metric.at(0).get<std::string>(), metric.at(1).get<double>());
+}
+
+}  // namespace mlx::train

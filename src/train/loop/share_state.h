@@ -1,0 +1,26 @@
+// What rank 0 tells the others of a training: what it is, where it starts, and how the model is on the validation
+// split. Does nothing for a rank alone.
+#pragma once
+
+#include "dist/communicator.h"
+#include "train/config/selection.h"
+#include "train/loop/checkpoint.h"
+
+namespace mlx::train {
+
+struct SharedWork {
+  std::string dataset;  // its digest; "" if there is nothing to train
+  std::string key;      // of all that ranks must have in common
+};
+void share_work(dist::Communicator& ranks, SharedWork& work);
+
+// Gives all ranks rank 0's state.
+void share_state(dist::Communicator& ranks, CheckpointState& state);
+
+struct Validation {
+  Metrics metrics{};
+  bool interrupted = false;  // no metrics then
+};
+void share_validation(dist::Communicator& ranks, Validation& made);
+
+}  // namespace mlx::train

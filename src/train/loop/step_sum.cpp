@@ -1,0 +1,144 @@
+// Which values of a training graph are summed, and where their sums go.
+#include "train/loop/step_sum.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace mlx::train {
+namespace {
+
+std::int64_t elements_of(const graph::Value& value) {
+  std::int64_t count = 1;
+  for (const graph::Dim& dim : value.dims) count *= dim.bound({});
+  return count;
+}
+
+std::span<const float> floats(ByteView bytes) {
+  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+template <typename T>
+T scalar(ByteView bytes) {
+  T out;
+  std::memcpy(&out, bytes.data(), sizeof out);
+  return out;
+}
+
+}  // namespace
+
+std::vector<StepSum::Array> StepSum::arrays_of(const graph::TrainingGraph& training) {
+  std::vector<Array> arrays;
+  const graph::Graph& graph = training.graph;
+  for (std::size_t node = 0; node < training.update_begin; ++node) {
+    for (const graph::ValueId id : graph.nodes[node].outputs) {
+      if (id == graph::kNone || graph.value(id).role != graph::Role::kState) continue;
+      arrays.push_back({id, node, !graph.value(id).name.ends_with(graph::kGradientSum)});
+    }
+  }
+  return arrays;
+}
+
+std::vector<std::int64_t> StepSum::sizes_of(const graph::TrainingGraph& training, const std::vector<Array>& arrays,
+                                            std::int64_t micro_batches) {
+  std::vector<std::int64_t> sizes{micro_batches * static_cast<std::int64_t>(kSlots) + 1};
+  for (const Array& array : arrays) sizes.push_back(elements_of(training.graph.value(array.value)));
+  return sizes;
+}
+
+StepSum::StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks)
+    : training_(training),
+      micro_batches_(micro_batches),
+      arrays_(arrays_of(training)),
+      sum_(ranks, static_cast<int>(micro_batches), sizes_of(training, arrays_, micro_batches)),
+      part_(sum_.terms().begin),
+      before_(arrays_.size()) {}
+
+void StepSum::begin_part(graph::Session& session, std::int64_t labels) {
+  const bool first = part_ == terms().begin;
+  labels_ = labels;
+  taken_ = 0;
+  counters_taken_ = false;
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    const graph::Value& value = training_.graph.value(arrays_[i].value);
+    if (!arrays_[i].mean) continue;
+    if (!first) {
+      session.set_state(arrays_[i].value, before_[i]);
+      continue;
+    }
+    const auto* const data = static_cast<const std::uint8_t*>(session.state(value.name));
+    before_[i].assign(data, data + elements_of(value) * static_cast<std::int64_t>(sizeof(float)));
+  }
+}
+
+void StepSum::take(graph::Session& session, std::size_t node) {
+  if (node + 1 >= training_.loss_end && !counters_taken_) take_counters(session);
+  std::size_t end = taken_;
+  while (end < arrays_.size() && arrays_[end].node <= node) ++end;
+  take_arrays(session, end);
+}
+
+void StepSum::take_counters(graph::Session& session) {
+  counters_taken_ = true;
+  counters_.assign(static_cast<std::size_t>(micro_batches_) * kSlots + 1, 0.0f);
+  float* const own = counters_.data() + static_cast<std::size_t>(part_) * kSlots;
+  own[kLoss] = scalar<float>(session.value(training_.loss));
+  own[kLabels] = static_cast<float>(labels_);
+  if (training_.correct != graph::kNone) {
+    own[kCorrect] = static_cast<float>(scalar<std::int32_t>(session.value(training_.correct)));
+    own[kCounted] = static_cast<float>(scalar<std::int32_t>(session.value(training_.counted)));
+  }
+  if (part_ + 1 == terms().end && asked_to_stop_) counters_.back() = 1.0f;
+  sum_.add(0, counters_);
+}
+
+void StepSum::take_arrays(graph::Session& session, std::size_t end) {
+  for (; taken_ < end; ++taken_) sum_.add(taken_ + 1, floats(session.value(arrays_[taken_].value)));
+}
+
+void StepSum::end_part(graph::Session& session) {
+  if (!counters_taken_) take_counters(session);
+  take_arrays(session, arrays_.size());
+  sum_.end_term();
+  ++part_;
+}
+
+// A loss of no label is NaN or 0, and counts nothing.
+StepSum::Totals StepSum::totals(std::int64_t& labels) {
+  const std::span<const float> counters = sum_.sum(0);
+  Totals out;
+  double loss = 0;
+  for (std::size_t part = 0; part < static_cast<std::size_t>(micro_batches_); ++part) {
+    const float* const of = counters.data() + part * kSlots;
+    labels += static_cast<std::int64_t>(of[kLabels]);
+    loss += double{of[kLoss]} * double{of[kLabels]};
+    out.correct += static_cast<std::int64_t>(of[kCorrect]);
+    out.counted += static_cast<std::int64_t>(of[kCounted]);
+  }
+  out.loss = loss / static_cast<double>(std::max<std::int64_t>(1, labels));
+  out.asked_to_stop = counters.back() > 0;
+  return out;
+}
+
+StepSum::Totals StepSum::finish(graph::Session& session, Pool& pool) {
+  sum_.wait();
+  std::int64_t labels = 0;
+  const Totals out = totals(labels);
+  const float by_label = 1.0f / static_cast<float>(std::max<std::int64_t>(1, labels));
+  const float by_part = 1.0f / static_cast<float>(micro_batches_);
+  if (std::isfinite(out.loss)) {
+    pool.run(static_cast<std::int64_t>(arrays_.size()), [&](std::int64_t i) {
+      const Array& array = arrays_[static_cast<std::size_t>(i)];
+      const std::span<float> sum = sum_.sum(static_cast<std::size_t>(i) + 1);
+      for (float& element : sum) element *= array.mean ? by_part : by_label;
+      session.set_state(array.value, {reinterpret_cast<const std::uint8_t*>(sum.data()), sum.size_bytes()});
+    });
+  }
+  sum_.end_step();
+  part_ = terms().begin;
+  return out;
+}
+
+}  // namespace mlx::train

@@ -1,0 +1,68 @@
+// What the micro-batches of a step add up to, on one rank or many: gradients, running statistics, losses. A micro-batch
+// counts by its labels, gradients and losses are means over all labels of the step, and running statistics are means
+// over its micro-batches. All are added in one fixed tree (dist/sum_tree.h), so that a model's bits do not depend on
+// how many ranks trained it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/bytes.h"
+#include "dist/gradient_sum.h"
+#include "graph/passes/passes.h"
+#include "graph/session/session.h"
+
+namespace mlx::train {
+
+class StepSum {
+ public:
+  // Of a training graph that accumulates. `ranks` must outlive it.
+  StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks);
+
+  dist::Terms terms() const { return sum_.terms(); }  // this rank's micro-batches
+  // What the next micro-batch counts in the step: its labels.
+  void begin_part(graph::Session& session, std::int64_t labels);
+  // For RunOptions::after of its run: takes what node `node` has completed.
+  void take(graph::Session& session, std::size_t node);
+  void end_part(graph::Session& session);  // takes what a run that its loss ended has left out
+
+  struct Totals {
+    double loss = 0;
+    std::int64_t correct = 0, counted = 0;
+    bool asked_to_stop = false;  // some rank was, before its last micro-batch
+  };
+  void ask_to_stop() { asked_to_stop_ = true; }
+  // Waits for the other ranks. If the loss is finite, the session has the step's gradients and running statistics
+  // afterwards; else all is as the last micro-batch left it.
+  Totals finish(graph::Session& session, Pool& pool);
+  dist::GradientSum::Cost cost() const { return sum_.cost(); }
+
+ private:
+  struct Array {
+    graph::ValueId value = graph::kNone;
+    std::size_t node = 0;  // that completes it
+    bool mean = false;     // of micro-batches, and not of labels
+  };
+  // One micro-batch's slots among the counters, which are array 0 of the sum. Each micro-batch fills its own, so that
+  // their sums are exact.
+  enum Slot : std::size_t { kLoss, kCorrect, kCounted, kLabels, kSlots };
+  static std::vector<Array> arrays_of(const graph::TrainingGraph& training);
+  static std::vector<std::int64_t> sizes_of(const graph::TrainingGraph& training, const std::vector<Array>& arrays,
+                                            std::int64_t micro_batches);
+  void take_counters(graph::Session& session);
+  void take_arrays(graph::Session& session, std::size_t end);
+  Totals totals(std::int64_t& labels);
+
+  const graph::TrainingGraph& training_;
+  std::int64_t micro_batches_;
+  std::vector<Array> arrays_;  // in the order in which a run completes them
+  dist::GradientSum sum_;
+  std::int64_t part_ = 0;    // the current one, among those of all ranks
+  std::int64_t labels_ = 0;  // its own
+  std::size_t taken_ = 0;    // arrays of the current micro-batch
+  bool counters_taken_ = false, asked_to_stop_ = false;
+  std::vector<float> counters_;
+  std::vector<Bytes> before_;  // the running statistics before the step, by array; empty for gradients
+};
+
+}  // namespace mlx::train
