@@ -15,6 +15,8 @@
 namespace mlx::cmd {
 namespace {
 
+constexpr int kKilled = 128;  // an exit code above it: by that signal
+
 // What each rank may use of the threads that one process would have.
 std::string threads_of_rank(std::int64_t ranks, Context& context) {
   const std::int64_t set = context.settings().integer("core.threads");
@@ -40,12 +42,18 @@ int run_on_ranks(std::int64_t ranks, std::vector<std::string> arguments, Context
   if (context.wants_json()) launch.command.emplace_back("--json");
   if (context.quiet()) launch.command.emplace_back("--quiet");
   if (context.verbose()) launch.command.emplace_back("--verbose");
-  if (context.colour()) launch.command.insert(launch.command.end(), {"--color", "always"});
   launch.ranks = static_cast<int>(ranks);
-  launch.variables = {{"MLX_THREADS", threads_of_rank(ranks, context)}};
+  // MPI gives the first rank a terminal of its own, which says nothing about ours.
+  const char* const colour = context.colour() ? "CLICOLOR_FORCE" : "NO_COLOR";
+  launch.variables = {{"MLX_THREADS", threads_of_rank(ranks, context)}, {colour, "1"}};
   launch.as_root = ::geteuid() == 0;
   context.flush();
-  return dist::run_ranks(launch, context.progress().interruption());
+  const Interruption& interruption = context.progress().interruption();
+  const int code = dist::run_ranks(launch, interruption);
+  if (code != 0 && interruption.signal() != 0) return kKilled + interruption.signal();
+  if (code <= kKilled) return code;
+  throw Error(ErrorKind::kIo, fmt::format("a rank was ended by signal {}, and the others with it", code - kKilled),
+              "the same command continues from the last checkpoint, on any number of ranks");
 }
 
 }  // namespace mlx::cmd

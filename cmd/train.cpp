@@ -114,6 +114,8 @@ void check_trace(const std::string& file, Context& context) {
   if (!is_folder(folder)) fail(ErrorKind::kNotFound, "--trace {}: there is no folder {}", file, folder);
 }
 
+constexpr std::int64_t kMostRanks = 4096;
+
 // The engine needs the larger part: weights, optimizer state, activations.
 constexpr std::int64_t kDataShare = 4;
 
@@ -191,6 +193,8 @@ void take_part(const train::TrainConfig& config, const train::TrainOptions& opti
 
 int run_train(const TrainOptions& options, Context& context) {
   if (!options.trace.empty()) check_trace(options.trace, context);
+  if (options.ranks < 0 || options.ranks > kMostRanks)
+    fail(ErrorKind::kUsage, "--ranks {}: expected 1 to {}", options.ranks, kMostRanks);
   const std::unique_ptr<dist::Communicator> others = join_ranks(options.ranks, context);
   const std::int64_t ranks = others ? others->ranks() : std::max<std::int64_t>(1, options.ranks);
   train::TrainOptions train;

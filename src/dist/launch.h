@@ -24,8 +24,9 @@ std::vector<std::string> mpirun_command(const Launch& launch);
 // SIGINT and SIGTERM it would end them itself.
 int stop_signal();
 
-// Runs all ranks to their end; returns the first exit code that is not 0. An interruption is passed on to the ranks. If
-// this process dies, however it does, mpirun ends them. Throws kMissing if there is no mpirun.
+// Runs all ranks to their end. Returns the first exit code that is not 0; 128 and a signal if that ended a rank. An
+// interruption is passed on to the ranks, whose first one says how far it came. If this process dies, however it does,
+// mpirun ends them. Throws kMissing if there is no mpirun.
 int run_ranks(const Launch& launch, const Interruption& interruption);
 
 }  // namespace mlx::dist

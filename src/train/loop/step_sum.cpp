@@ -20,6 +20,8 @@ std::span<const float> floats(ByteView bytes) {
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
+constexpr std::int64_t kFew = 1 << 16;  // elements
+
 template <typename T>
 T scalar(ByteView bytes) {
   T out;
@@ -54,7 +56,9 @@ StepSum::StepSum(const graph::TrainingGraph& training, std::int64_t micro_batche
       arrays_(arrays_of(training)),
       sum_(ranks, static_cast<int>(micro_batches), sizes_of(training, arrays_, micro_batches)),
       part_(sum_.terms().begin),
-      before_(arrays_.size()) {}
+      before_(arrays_.size()) {
+  for (const Array& array : arrays_) elements_ += elements_of(training.graph.value(array.value));
+}
 
 void StepSum::begin_part(graph::Session& session, std::int64_t labels) {
   const bool first = part_ == terms().begin;
@@ -128,13 +132,17 @@ StepSum::Totals StepSum::finish(graph::Session& session, Pool& pool) {
   const Totals out = totals(labels);
   const float by_label = 1.0f / static_cast<float>(std::max<std::int64_t>(1, labels));
   const float by_part = 1.0f / static_cast<float>(micro_batches_);
-  if (std::isfinite(out.loss)) {
-    pool.run(static_cast<std::int64_t>(arrays_.size()), [&](std::int64_t i) {
-      const Array& array = arrays_[static_cast<std::size_t>(i)];
-      const std::span<float> sum = sum_.sum(static_cast<std::size_t>(i) + 1);
-      for (float& element : sum) element *= array.mean ? by_part : by_label;
-      session.set_state(array.value, {reinterpret_cast<const std::uint8_t*>(sum.data()), sum.size_bytes()});
-    });
+  const auto write = [&](std::int64_t i) {
+    const Array& array = arrays_[static_cast<std::size_t>(i)];
+    const std::span<float> sum = sum_.sum(static_cast<std::size_t>(i) + 1);
+    for (float& element : sum) element *= array.mean ? by_part : by_label;
+    session.set_state(array.value, {reinterpret_cast<const std::uint8_t*>(sum.data()), sum.size_bytes()});
+  };
+  const auto count = static_cast<std::int64_t>(std::isfinite(out.loss) ? arrays_.size() : 0);
+  if (elements_ > kFew) {
+    pool.run(count, write);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) write(i);  // waking other threads would take longer
   }
   sum_.end_step();
   part_ = terms().begin;

@@ -57,9 +57,10 @@ class StepSum {
   std::int64_t micro_batches_;
   std::vector<Array> arrays_;  // in the order in which a run completes them
   dist::GradientSum sum_;
-  std::int64_t part_ = 0;    // the current one, among those of all ranks
-  std::int64_t labels_ = 0;  // its own
-  std::size_t taken_ = 0;    // arrays of the current micro-batch
+  std::int64_t elements_ = 0;  // of all arrays
+  std::int64_t part_ = 0;      // the current one, among those of all ranks
+  std::int64_t labels_ = 0;    // its own
+  std::size_t taken_ = 0;      // arrays of the current micro-batch
   bool counters_taken_ = false, asked_to_stop_ = false;
   std::vector<float> counters_;
   std::vector<Bytes> before_;  // the running statistics before the step, by array; empty for gradients

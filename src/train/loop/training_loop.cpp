@@ -142,7 +142,7 @@ class Loop {
     source_->start(static_cast<std::uint64_t>(epoch), first);
     const data::BatchView* batch = next_batch();
     while (batch) {
-      units += batch->units;
+      units += batch->units * ranks_.ranks();  // all have as many
       const double rate = rate_at(now_.step);
       if (!is_alone() && progress_.interruption().signal() != 0) training_.ask_to_stop();
       training_.launch(*batch, now_.step, rate);

@@ -1,0 +1,110 @@
+# Training on several ranks of this machine, with the real MPI: the same bits on any number, whatever ends a rank.
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+command -v mpirun >/dev/null || { echo "skipped: there is no mpirun"; exit 77; }
+[ -f "$(dirname "$mlx_binary")/lib/mlx/mlx_mpi.so" ] || { echo "skipped: mlx was built without Open MPI"; exit 77; }
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# The processes of this test: those of its ranks have its folder as theirs.
+here_run() { for process in $(pgrep -x 'mlx|mpirun' || true); do [ "$(readlink "/proc/$process/cwd" 2>/dev/null)" != "$work" ] || echo "$process"; done; }
+all_gone() {
+  for _ in {1..100}; do [ -n "$(here_run)" ] || return 0; sleep 0.1; done
+  fail "still running: $(ps -o pid,args -p "$(here_run | paste -sd,)")"
+}
+trap 'kill -9 $(here_run) 2>/dev/null || true; cleanup' EXIT
+
+# Every family, with batch norm, dropout, stochastic depth, clipping, averages and several optimizers between them.
+# shellcheck source=families.sh
+source "$here/families.sh"
+python3 - <<'PY'
+import json, os, random
+random.seed(4)
+os.makedirs("data/chat")
+with open("data/chat/train.jsonl", "w") as out:  # answers of different lengths: micro-batches have different numbers of labels
+    for _ in range(60):
+        turns = [{"role": role, "content": " ".join(random.choices(["mill", "stone", "river"], k=random.randint(1, 9)))} for role in ("user", "assistant")]
+        out.write(json.dumps({"messages": turns}) + "\n")
+PY
+mlx add data/chat >/dev/null 2>&1
+data=() train=()
+config chat chat 'family = "gpt2"' 'layers = 1' 'width = 24' 'heads = 2' 'context = 40'
+digest() { json "d['digest']"; }
+for name in cnn resnet mobile gpt2 llama mlp chat; do
+  expect 0 mlx train -c $name.toml --set train.accumulate=4 --json
+  one=$(digest)
+  for ranks in 2 4; do
+    expect 0 mlx train -c $name.toml --set train.accumulate=4 --ranks $ranks --force --json
+    same "$name on $ranks: $(digest)" "$name on $ranks: $one"
+    same "$(json "d['summary']['ranks']")" $ranks
+  done
+  # The key does not hold the number of ranks: what one has trained is known to two.
+  expect 0 mlx train -c $name.toml --set train.accumulate=4 --ranks 2 --json
+  same "$(json "d['unchanged']")" True
+done
+# Micro-batches that are no power of two, and ranks that have no whole part of the tree.
+for ranks in 2 3 6; do
+  expect 0 mlx train -c mlp.toml --set train.batch=12 --set train.accumulate=6 --ranks $ranks --force --json
+  same "$(digest)" "$(sed -n 1p digest6 2>/dev/null || digest)"
+  digest >digest6
+done
+# Without accumulate there is one micro-batch a rank, and training follows that of one rank.
+losses() { mlx show "run:$(json "d['run']")" --metric train/loss | awk '/^ *[0-9]/ { print $2 }'; }
+expect 0 mlx train -c gpt2.toml --json
+one=$(json "d['summary']['loss']")
+expect 0 mlx train -c gpt2.toml --ranks 2 --json
+python3 -c "import sys; sys.exit(abs($(json "d['summary']['loss']") / $one - 1) > 1e-5)" || fail "the loss of two ranks is not that of one"
+same "$(json "d['summary']['communication']['bytes_sent'] > 0")" True
+
+# Started by MPI itself.
+expect 0 mpirun -q --np 2 --oversubscribe --bind-to none "$mlx_binary" train -c gpt2.toml --set train.accumulate=2 --force --json
+expect 0 mlx train -c gpt2.toml --set train.accumulate=2 --json
+same "$(json "d['unchanged']")" True
+error 2 '--ranks 3: MPI has started 2' mpirun -q --np 2 --oversubscribe --bind-to none sh -c 'if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then exec "$0" train -c gpt2.toml --ranks 3; else sleep 9; fi' "$mlx_binary"
+
+# A long training: interrupted, and ended in every way. It goes on from its checkpoint on any number of ranks, to the bits
+# of one that nobody stopped.
+long() { mlx train -c mlp.toml --set train.epochs=4000 --set train.accumulate=4 --set train.checkpoint_every=400 "$@"; }
+expect 0 long --json
+whole=$(digest)
+stopped() { # HOW SIGNAL CODE: signals the launcher, or a rank
+  local code=0 process
+  "$mlx_binary" train -c mlp.toml --set train.epochs=4000 --set train.accumulate=4 --set train.checkpoint_every=400 --ranks 2 "${fresh[@]}" >/dev/null 2>"$work/.err" &
+  local launcher=$!
+  for _ in {1..100}; do
+    # A checkpoint is there, or a signal would only show that nothing was begun.
+    mlx log --runs --json | python3 -c 'import json,sys; sys.exit(json.load(sys.stdin)["runs"][0]["status"] != "running")' && [ -n "$(pgrep -P "$(pgrep -P $launcher | head -1)" 2>/dev/null)" ] && break
+    sleep 0.05
+  done
+  sleep 0.4
+  case $1 in
+    launcher) process=$launcher ;;
+    rank) process=$(here_run | while read -r p; do tr '\0' '\n' </proc/"$p"/environ 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$4" && echo "$p"; done | head -1) ;;
+  esac
+  kill "-$2" "$process"
+  wait $launcher || code=$?
+  same "$1 $2 ended with $code" "$1 $2 ended with $3"
+  all_gone
+}
+fresh=(--force)
+stopped launcher TERM 143
+has "$(cat .err)" 'a checkpoint is kept'
+fresh=()
+stopped launcher KILL 137
+stopped rank KILL 7 1
+has "$(cat .err)" 'a rank was ended by signal 9'
+has "$(cat .err)" 'the same command continues from the last checkpoint, on any number of ranks'
+stopped rank KILL 7 0
+expect 0 long --ranks 4 --json
+same "$(digest)" "$whole"
+same "$(json "'resumed_from' in d['summary']")" True
+
+# What cannot be is said before anything is started.
+error 2 'accumulate = 4 micro-batches cannot be shared among 3 ranks' mlx train -c mlp.toml --set train.accumulate=4 --ranks 3
+error 2 '7 micro-batches of equal size do not make a batch of 20' mlx train -c mlp.toml --ranks 7
+error 2 '--ranks -1: expected 1 to 4096' mlx train -c mlp.toml --ranks -1
+error 2 'mixup mixes the images of one rank' mlx train -c cnn.toml --set data.augment.mixup=0.2 --ranks 2
+error 8 'mpirun cannot be started' env PATH=/nowhere "$mlx_binary" train -c mlp.toml --set train.seed=3 --ranks 2
+has "$err" 'openmpi-bin'
+expect 2 mlx train -c mlp.toml --ranks 2 --device cuda
+# A number that is not finite ends all ranks, once and in the same step.
+error 9 'at step' mlx train -c mlp.toml --set train.learning_rate=1e30 --ranks 2
+all_gone

@@ -1,0 +1,131 @@
+// What every communicator keeps: messages arrive whole and in order, whatever their size. The same checks run over
+// threads here, and over MPI if it has started this program (the test dist_mpi).
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "dist/collectives.h"
+#include "dist/mpi.h"
+#include "ranks.h"
+
+using namespace mlx;
+using namespace mlx::dist;
+
+namespace {
+
+Bytes message(int from, int to, std::size_t size, int number) {
+  Bytes bytes(size);
+  for (std::size_t i = 0; i < size; ++i)
+    bytes[i] = static_cast<std::uint8_t>(i * 7 + static_cast<std::size_t>(31 * from + 17 * to + 5 * number));
+  return bytes;
+}
+
+// Throws, because doctest's own checks are not for threads.
+void require(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error(what);
+}
+
+// Every rank sends several messages of each size to every other, and waits for them in the reverse order.
+void messages_arrive(Communicator& ranks) {
+  const int own = ranks.rank();
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4097}, std::size_t{5} << 20}) {
+    const int count = size > 4097 ? 2 : 5;
+    std::vector<Communicator::Transfer> transfers;
+    std::vector<Bytes> sent, received;
+    sent.reserve(100), received.reserve(100);
+    for (int other = 0; other < ranks.ranks(); ++other) {
+      for (int i = 0; other != own && i < count; ++i) {
+        const int tag = i % 2;
+        received.emplace_back(size);
+        transfers.push_back(ranks.receive(other, tag, received.back().data(), size));
+        sent.push_back(message(own, other, size, i));
+        transfers.push_back(ranks.send(other, tag, sent.back().data(), size));
+      }
+    }
+    std::reverse(transfers.begin(), transfers.end());
+    ranks.wait(transfers);
+    std::size_t at = 0;
+    for (int other = 0; other < ranks.ranks(); ++other)
+      for (int i = 0; other != own && i < count; ++i)
+        require(received[at++] == message(other, own, size, i), "another message arrived");
+  }
+}
+
+void collectives_agree(Communicator& ranks) {
+  for (int root = 0; root < ranks.ranks(); ++root) {
+    for (const std::size_t size : {std::size_t{0}, std::size_t{3}, std::size_t{100'000}}) {
+      Bytes bytes;
+      if (ranks.rank() == root) bytes = message(root, 0, size, 1);
+      broadcast(ranks, root, bytes);
+      require(bytes == message(root, 0, size, 1), "a broadcast brought other bytes");
+    }
+  }
+  const std::vector<Bytes> all = all_gather(ranks, message(ranks.rank(), 0, static_cast<std::size_t>(ranks.rank()), 2));
+  for (int rank = 0; rank < ranks.ranks(); ++rank)
+    require(all[static_cast<std::size_t>(rank)] == message(rank, 0, static_cast<std::size_t>(rank), 2), "all_gather");
+  barrier(ranks);
+}
+
+}  // namespace
+
+TEST_CASE("messages of any size arrive whole and in order, between any ranks") {
+  for (const int count : {1, 2, 3, 4, 7}) {
+    CAPTURE(count);
+    CHECK_NOTHROW(on_ranks(count, messages_arrive));
+    CHECK_NOTHROW(on_ranks(count, collectives_agree));
+  }
+}
+
+TEST_CASE("who waits for a rank that is gone, or that sends another size, gets an error that names it") {
+  CHECK_THROWS_WITH_AS(on_ranks(2,
+                                [](Communicator& ranks) {
+                                  if (ranks.rank() == 1) return;
+                                  char byte = 0;
+                                  Communicator::Transfer transfer = ranks.receive(1, 0, &byte, 1);
+                                  ranks.wait({&transfer, 1});
+                                }),
+                       "rank 1 is gone", Error);
+  CHECK_THROWS_WITH_AS(on_ranks(2,
+                                [](Communicator& ranks) {
+                                  std::array<char, 4> bytes{};
+                                  Communicator::Transfer transfer = ranks.rank() == 1
+                                                                        ? ranks.send(0, 3, bytes.data(), 4)
+                                                                        : ranks.receive(1, 3, bytes.data(), 3);
+                                  ranks.wait({&transfer, 1});
+                                }),
+                       "rank 1 sent 4 bytes instead of 3", Error);
+}
+
+TEST_CASE("MPI: the same over processes") {
+  const int started = ranks_started(process_environment());
+  if (started == 1) return;  // dist_mpi runs it
+  const std::unique_ptr<Communicator> ranks = join_ranks();
+  CHECK_EQ(ranks->ranks(), started);
+  CHECK_NOTHROW(messages_arrive(*ranks));
+  CHECK_NOTHROW(collectives_agree(*ranks));
+}
+
+TEST_CASE("ranks are those that MPI or Slurm says it has started") {
+  const auto started = [](std::vector<std::pair<std::string, std::string>> variables) {
+    Environment environment;
+    environment.variable = [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
+      for (const auto& [key, value] : variables)
+        if (key == name) return value;
+      return std::nullopt;
+    };
+    return ranks_started(environment);
+  };
+  CHECK_EQ(started({}), 1);
+  CHECK_EQ(started({{"OMPI_COMM_WORLD_SIZE", "4"}}), 4);
+  CHECK_EQ(started({{"OMPI_COMM_WORLD_SIZE", "1"}}), 1);
+  CHECK_EQ(started({{"PMI_SIZE", "3"}}), 3);
+  CHECK_EQ(started({{"PMI_SIZE", "many"}}), 1);
+  CHECK_EQ(started({{"SLURM_STEP_NUM_TASKS", "8"}}), 1);  // inside a batch script, without srun's PMI
+  CHECK_EQ(started({{"SLURM_STEP_NUM_TASKS", "8"}, {"PMIX_RANK", "0"}}), 8);
+}

@@ -1,0 +1,142 @@
+// Sums have the same bits however many ranks make them.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "dist/gradient_sum.h"
+#include "ranks.h"
+
+using namespace mlx;
+using namespace mlx::dist;
+
+namespace {
+
+// Numbers of many magnitudes, so that the order of a sum shows in its bits.
+std::vector<float> term_of(int term, std::int64_t count) {
+  std::mt19937 random(static_cast<unsigned>(term + 1));
+  std::vector<float> out(static_cast<std::size_t>(count));
+  for (float& x : out) x = std::ldexp(static_cast<float>(random()) / 4e9f - 0.5f, static_cast<int>(random() % 24) - 12);
+  return out;
+}
+
+// The definition: the first half, and the rest.
+std::vector<float> sum_of(int begin, int end, std::int64_t count) {
+  if (end - begin == 1) return term_of(begin, count);
+  const int middle = begin + (end - begin) / 2;
+  std::vector<float> out = sum_of(begin, middle, count);
+  const std::vector<float> rest = sum_of(middle, end, count);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] += rest[i];
+  return out;
+}
+
+bool same_bits(std::span<const float> a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("the nodes of any run of terms cover it, are in the tree, and cannot be joined") {
+  for (int terms = 1; terms <= 33; ++terms) {
+    for (int begin = 0; begin < terms; ++begin) {
+      for (int end = begin + 1; end <= terms; ++end) {
+        int at = begin;
+        const std::vector<Terms> nodes = nodes_of({begin, end}, terms);
+        for (std::size_t i = 0; i < nodes.size(); ++i) {
+          REQUIRE_EQ(nodes[i].begin, at);
+          REQUIRE(is_node(nodes[i], terms));
+          if (i > 0) REQUIRE_FALSE(is_node({nodes[i - 1].begin, nodes[i].end}, terms));
+          at = nodes[i].end;
+        }
+        REQUIRE_EQ(at, end);
+      }
+    }
+  }
+  CHECK_EQ(nodes_of({0, 8}, 8).size(), 1);
+  CHECK_EQ(nodes_of({2, 4}, 8).size(), 1);  // a power of two shares evenly: one node a rank
+  CHECK_EQ(nodes_of({3, 6}, 12).size(), 1);
+}
+
+TEST_CASE("a sum has the bits of its definition on any number of ranks, for any number of terms") {
+  for (const int ranks : {1, 2, 3, 4, 5}) {
+    for (const int terms : {1, 2, 3, 4, 6, 8, 13}) {
+      if (terms < ranks) continue;
+      for (const std::int64_t count : {1, 15, 17, 64, 9000}) {
+        CAPTURE(ranks);
+        CAPTURE(terms);
+        CAPTURE(count);
+        const std::vector<float> expected = sum_of(0, terms, count);
+        std::atomic<int> right = 0;
+        on_ranks(ranks, [&](Communicator& communicator) {
+          TreeSum sum(count, communicator.rank(), ranks, terms);
+          for (int step = 0; step < 2; ++step) {  // its memory is used again
+            const Terms own = terms_of(communicator.rank(), ranks, terms);
+            for (int term = own.begin; term < own.end; ++term) {
+              const std::vector<float> values = term_of(term, count);
+              const std::span<const float> all = values;
+              sum.put(0, all.first(all.size() / 2));
+              sum.put(static_cast<std::int64_t>(all.size() / 2), all.subspan(all.size() / 2));
+              sum.add();
+            }
+            sum.exchange(communicator, 0);
+            if (same_bits({sum.result(), static_cast<std::size_t>(count)}, expected)) ++right;
+            sum.clear();
+          }
+        });
+        CHECK_EQ(right, 2 * ranks);
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank sends what the best all-reduce sends if the ranks are a power of two") {
+  for (const int ranks : {2, 4}) {
+    std::atomic<std::int64_t> sent = 0;
+    constexpr std::int64_t kCount = 16 * 64;
+    on_ranks(ranks, [&](Communicator& communicator) {
+      TreeSum sum(kCount, communicator.rank(), ranks, 8);
+      const Terms own = terms_of(communicator.rank(), ranks, 8);
+      for (int term = own.begin; term < own.end; ++term) sum.put(0, term_of(term, kCount)), sum.add();
+      sent += sum.exchange(communicator, 0);
+    });
+    CHECK_EQ(sent, 2 * (ranks - 1) * kCount * 4);  // of all ranks
+  }
+}
+
+TEST_CASE("gradients are summed by buckets, in whatever order a micro-batch adds them") {
+  // Three buckets: an array that is one, arrays that share one, and the rest.
+  const std::vector<std::int64_t> counts{3, (GradientSum::kBucket / 4) - 3, 1, 7, GradientSum::kBucket / 4, 5};
+  std::vector<std::vector<float>> expected;
+  for (std::size_t i = 0; i < counts.size(); ++i) expected.push_back(sum_of(0, 4, counts[i]));
+  std::atomic<int> right = 0;
+  on_ranks(2, [&](Communicator& communicator) {
+    GradientSum sum(communicator, 4, counts);
+    REQUIRE_EQ(sum.arrays(), counts.size());
+    for (int term = sum.terms().begin; term < sum.terms().end; ++term) {
+      for (std::size_t i = counts.size(); i-- > 0;) sum.add(i, term_of(term, counts[i]));
+      sum.end_term();
+    }
+    sum.wait();
+    for (std::size_t i = 0; i < counts.size(); ++i) right += same_bits(sum.sum(i), expected[i]) ? 1 : 0;
+    sum.end_step();
+    const GradientSum::Cost cost = sum.cost();
+    const std::int64_t all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    if (cost.bytes_sent > all * 4 - 1024 && cost.bytes_sent < all * 4 + 1024) ++right;
+  });
+  CHECK_EQ(right, 2 * (static_cast<int>(counts.size()) + 1));
+}
+
+TEST_CASE("an exchange that fails is told where the sum is waited for") {
+  CHECK_THROWS_WITH(on_ranks(2,
+                             [](Communicator& communicator) {
+                               if (communicator.rank() == 1) return;
+                               GradientSum sum(communicator, 2, {100});
+                               sum.add(0, std::vector<float>(100));
+                               sum.end_term();
+                               sum.wait();
+                             }),
+                    "rank 1 is gone");
+}
