@@ -30,9 +30,9 @@ std::unique_ptr<dist::Communicator> join_ranks(std::int64_t wanted, Context& con
   if (started == 1) return nullptr;
   if (wanted > 0 && wanted != started) {
     throw Error(ErrorKind::kUsage, fmt::format("--ranks {}: MPI has started {}", wanted, started),
-                "leave --ranks out where MPI or a batch system starts mlx");
+                "leave --ranks out where mpirun starts mlx");
   }
-  return dist::join_ranks();
+  return dist::join_ranks(started);
 }
 
 int run_on_ranks(std::int64_t ranks, std::vector<std::string> arguments, Context& context) {

@@ -596,12 +596,13 @@ _mlx_command() {
       esac
       ;;
     'train')
-      options='-c --config --set --resume --fresh --device --precision --numerics --force --memory --merge --profile --trace --json -C -q --quiet -v --verbose --color -h --help'
+      options='-c --config --set --resume --fresh --device --ranks --precision --numerics --force --memory --merge --profile --trace --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -c|--config) kind=file ;;
         --set) kind=nothing ;;
         --resume) kind=run ;;
         --device) kind='choice auto cpu cuda' ;;
+        --ranks) kind=nothing ;;
         --precision) kind='choice auto bf16 f32 fp16 tf32' ;;
         --numerics) kind='choice native portable' ;;
         --memory) kind=nothing ;;

@@ -628,6 +628,7 @@ complete -c mlx -n '__mlx_at "train"' -l set -x -d 'Set a key of the config, suc
 complete -c mlx -n '__mlx_at "train"' -l resume -x -a '(__mlx_words run)' -d 'Resume a stopped run from its last checkpoint, or train a finished one for longer'
 complete -c mlx -n '__mlx_at "train"' -l fresh -d 'Start from the beginning, even if a stopped run has a checkpoint'
 complete -c mlx -n '__mlx_at "train"' -l device -x -a 'auto cpu cuda' -d 'Where to compute; auto takes a GPU if there is one (default: cpu)'
+complete -c mlx -n '__mlx_at "train"' -l ranks -x -d 'Train with N processes on this machine, which share its cores'
 complete -c mlx -n '__mlx_at "train"' -l precision -x -a 'auto bf16 f32 fp16 tf32' -d 'The type of products (default: the config\'s, else f32, on a GPU auto)'
 complete -c mlx -n '__mlx_at "train"' -l numerics -x -a 'native portable' -d 'portable gives the same bits on every x86-64 with AVX2 and FMA'
 complete -c mlx -n '__mlx_at "train"' -l force -d 'Train even if nothing changed'

@@ -2,6 +2,8 @@
 // the same on all ranks, because all run the same graph.
 #include "dist/gradient_sum.h"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/clock.h"
@@ -74,6 +76,13 @@ std::span<float> GradientSum::sum(std::size_t i) {
 void GradientSum::end_step() {
   for (Bucket& bucket : buckets_) bucket.sum.clear();
   term_ = held_.begin;
+}
+
+// A node of each level of the tree over the rank's own terms; and what arrives: a chunk from each other rank.
+std::int64_t GradientSum::memory(std::int64_t bytes, int ranks, int terms) {
+  const auto own = static_cast<unsigned>((terms + ranks - 1) / ranks);
+  const std::int64_t nodes = std::max<std::int64_t>(1, std::bit_width(own - 1));
+  return bytes * nodes + (ranks > 1 ? bytes : 0);
 }
 
 GradientSum::Cost GradientSum::cost() const {

@@ -38,6 +38,8 @@ class GradientSum {
     double exchanging = 0, waiting = 0;
   };
   Cost cost() const;
+  // The bytes that sums of `bytes` bytes of arrays take on a rank.
+  static std::int64_t memory(std::int64_t bytes, int ranks, int terms);
   static constexpr std::int64_t kBucket = std::int64_t{25} << 20;  // bytes, unless an array has more
 
  private:

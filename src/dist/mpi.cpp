@@ -132,30 +132,27 @@ class MpiRanks final : public Communicator {
   std::map<std::int64_t, Message> under_way_;
 };
 
-int number(const Environment& environment, const char* name) {
-  const std::string text = environment.get(name).value_or("");
-  return !text.empty() && text.size() < 8 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; })
-             ? std::stoi(text)
-             : 0;
-}
-
 }  // namespace
 
 int ranks_started(const Environment& environment) {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
-    if (const int ranks = number(environment, name); ranks > 1) return ranks;
-  // Slurm sets it for every step; only srun --mpi says how its tasks find each other.
-  return environment.get("PMIX_RANK") ? std::max(1, number(environment, "SLURM_STEP_NUM_TASKS")) : 1;
+  const std::string text = environment.get("OMPI_COMM_WORLD_SIZE").value_or("");
+  const bool number =
+      !text.empty() && text.size() < 8 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+  return number ? std::max(1, std::stoi(text)) : 1;
 }
 
-std::unique_ptr<Communicator> join_ranks() {
+std::unique_ptr<Communicator> join_ranks(int started) {
   std::string problem;
   const MpiModule* const module = load_mpi_module(problem);
   if (!module) {
     throw Error(ErrorKind::kMissing, "the module for MPI cannot be opened: " + problem,
                 "it needs Open MPI: apt install openmpi-bin, or install mlx anew");
   }
-  return std::make_unique<MpiRanks>(*module);
+  auto ranks = std::make_unique<MpiRanks>(*module);
+  if (ranks->ranks() == started) return ranks;
+  throw Error(ErrorKind::kMissing,
+              fmt::format("mpirun has started {} ranks, and MPI found {}", started, ranks->ranks()),
+              "run mlx with the mpirun of the Open MPI that it was built with");
 }
 
 }  // namespace mlx::dist

@@ -1,4 +1,4 @@
-// Ranks that are processes which MPI started: by mlx itself (launch.h), by mpirun, or by a batch system.
+// Ranks that are processes which Open MPI started, for mlx itself (launch.h) or for whoever ran mpirun.
 #pragma once
 
 #include <memory>
@@ -8,13 +8,12 @@
 
 namespace mlx::dist {
 
-// How many ranks MPI says that it has started, of which this process is one; 1 if it started none. Knows Open MPI, and
-// MPICH's and Slurm's PMI.
+// How many ranks mpirun says that it has started, of which this process is one; 1 if it started none.
 int ranks_started(const Environment& environment);
 
-// Joins the other ranks, once in a process. When it is destroyed, it waits until they are, except during an exception:
-// then this process ends, and whoever started it ends the others. Throws kMissing if the module or its library is not
-// there.
-std::unique_ptr<Communicator> join_ranks();
+// Joins the other ranks, so many of them, once in a process. When it is destroyed, it waits until they are, except
+// during an exception: then this process ends, and whoever started it ends the others. Throws kMissing if the module or
+// its library is not there, or finds other ranks.
+std::unique_ptr<Communicator> join_ranks(int started);
 
 }  // namespace mlx::dist

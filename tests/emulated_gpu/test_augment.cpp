@@ -39,7 +39,7 @@ struct Training {
     about.height = 7, about.width = 9, about.channels = 3, about.outputs = 4;
     built = nn::build(TomlReader(*config.model, config.file, "[model]"), nn::InputSpec::images(7, 9, 3, 4));
   }
-  TrainingStep step() { return {built, config, about, kernels::cuda_backend(), world.pool}; }
+  TrainingStep step() { return {built, config, about, kernels::cuda_backend(), *alone, world.pool}; }
   graph::TrainingGraph fed_whole() const {
     return graph::to_training(built.graph, config.optimizer, loss_spec(config, about.targets),
                               {precision_of(config, about, kernels::cuda_backend()), kernels::cuda_backend().can()});
@@ -54,6 +54,7 @@ struct Training {
     return dataset.batches({7, 9, 3, {{0.5f, 0.4f, 0.3f}, {0.3f, 0.2f, 0.4f}}}, options, world.pool);
   }
   World world;
+  std::unique_ptr<dist::Communicator> alone = dist::lone_rank();
   TrainConfig config;
   data::Description about;
   nn::Built built;

@@ -133,6 +133,20 @@ std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, std::int
 
 }  // namespace
 
+namespace {
+
+// Of micro-batches (StepSum), beside their states in the graph.
+std::int64_t bytes_of_sums(const graph::Graph& graph, const TrainConfig& config, int ranks) {
+  if (config.accumulate == 1) return 0;
+  std::int64_t bytes = 0;
+  for (const graph::Value& value : graph.values)
+    if (value.name.ends_with(graph::kGradientSum))
+      bytes += static_cast<std::int64_t>(graph::concrete(value, {}).bytes());
+  return dist::GradientSum::memory(bytes, ranks, static_cast<int>(config.accumulate));
+}
+
+}  // namespace
+
 MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const TrainConfig& config,
                            const TrainingData& data, const TrainingSize& wanted, kernels::Backend backend) {
   TrainingSize size = wanted;
@@ -146,7 +160,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   const data::Description& about = data.train->describe();
   if (!own_memory) {
     const data::BatchOptions batches{
-        .batch = config.batch, .context = built.context, .augment = config.reading.augment};
+        .batch = config.batch / size.ranks, .context = built.context, .augment = config.reading.augment};
     const std::int64_t examples = about.examples(built.context);
     out.batches = about.batch_bytes(batches) + data::IndexList::bytes(examples, examples);
     if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
@@ -169,8 +183,9 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
     }
   }
   if (!own_memory) out.process = settled_memory() + kProcess;  // after planning: the kernels' memory stays in use
+  const std::int64_t sums = own_memory ? 0 : bytes_of_sums(whole.graph, config, size.ranks);
   const auto take = [&](const graph::PlannedMemory& memory) {
-    out.weights = static_cast<std::int64_t>(memory.held + memory.packed);
+    out.weights = static_cast<std::int64_t>(memory.held + memory.packed) + sums;
     out.arena = static_cast<std::int64_t>(memory.arena);
     out.peak = peak_of(out, size, model, best, state);
   };

@@ -18,7 +18,7 @@ struct MemoryForecast {
   // host.
   std::string device;
   std::int64_t process = 0;     // the program and the data that it has read
-  std::int64_t weights = 0;     // parameters, optimizer state, statistics, and the kernels' packed weights
+  std::int64_t weights = 0;     // parameters, optimizer state, statistics, sums of gradients, and packed weights
   std::int64_t arena = 0;       // activations and workspaces
   std::int64_t batches = 0;     // inputs and labels, and their order; on a device, those of two micro-batches
   std::int64_t validation = 0;  // in addition, at the end of an epoch
@@ -32,6 +32,7 @@ struct TrainingSize {
   std::int64_t steps_per_epoch = 0, steps = 0;
   bool resumed = false;
   std::int64_t allowed = 0;  // 0: as much as it needs
+  int ranks = 1;             // of which this is one
 };
 
 // Call before `training` has started. Throws kUsage, saying what is needed and what would help, if even the least

@@ -43,9 +43,9 @@ class Loop {
   }
 
   TrainingResult run() {
-    const MemoryForecast memory =
-        plan_memory(training_, built_, config_, data_,
-                    {steps_per_epoch_, total_steps_, options_.resume, options_.memory}, options_.backend);
+    const MemoryForecast memory = plan_memory(
+        training_, built_, config_, data_,
+        {steps_per_epoch_, total_steps_, options_.resume, options_.memory, ranks_.ranks()}, options_.backend);
     if (options_.tell) options_.tell(to_text(memory));
     restore();
     // Steps of an earlier process count neither in the bar's rate nor in its share.
