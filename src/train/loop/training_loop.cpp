@@ -148,7 +148,7 @@ class Loop {
       training_.launch(*batch, now_.step, rate);
       const bool ahead = training_.runs_ahead() && !options_.profiler;  // a profiler must tell steps apart
       if (ahead) batch = stage_next();
-      const bool asked_to_stop = finish_step(rate) || (is_alone() && progress_.interruption().signal() != 0);
+      const bool asked_to_stop = finish_step(rate);
       if (options_.profiler) options_.profiler->end_step(training_.session(), now_.step);
       progress_.advance(1);
       if (now_.step % 16 == 0) show(epoch);
@@ -158,7 +158,7 @@ class Loop {
       }
       sink_.end_step();
       if (now_.step < total_steps_ && checkpoint_is_due()) checkpoint();
-      if (asked_to_stop) stop_interrupted();
+      if (asked_to_stop || (is_alone() && progress_.interruption().signal() != 0)) stop_interrupted();
       if (!ahead) batch = next_batch();
     }
   }
