@@ -15,6 +15,7 @@ OWNERS = {
     r"sqlite3\.h": ("store/sqlite.", "store/sqlite_copy.", "store/sqlite_table."),
     r"git2(\.h|/.*)": ("src/base/git.", "src/base/git_open."),
     r"(oneapi/)?dnnl.*": ("kernels/onednn/",),
+    r"mpi\.h": ("src/dist/mpi/",),
     r"CLI/.*": ("cmd/cli/cli.cpp",),
     r"zstd\.h": ("store/format/codec.", "src/data/readers/byte_stream.", "tests/data/test_tables.", "tests/fuzz/seeds."),
     r"curl/.*": ("store/remote/curl/",),
