@@ -1,4 +1,5 @@
-// A message is copied when both sides have named their memory.
+// A message is copied when it is sent, and again by the receiver when it waits: nobody else touches a rank's memory,
+// which is no longer there when an exception has ended the rank.
 #include "dist/local_ranks.h"
 
 #include <fmt/format.h>
@@ -18,39 +19,35 @@
 namespace mlx::dist {
 namespace {
 
-struct Posted {
-  std::int64_t id = 0;
+struct Receive {
+  int from = 0;
   void* data = nullptr;
   std::size_t bytes = 0;
+  bool arrived = false;
+  Bytes message;  // once it has arrived
 };
 
 struct Lane {  // of one sender, receiver and tag
   std::deque<Bytes> messages;
-  std::deque<Posted> receives;
+  std::deque<std::int64_t> receives;
 };
 
 struct Shared {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<std::tuple<int, int, int>, Lane> lanes;
-  std::map<std::int64_t, int> pending;  // receives that are not done: from whom
-  std::map<std::int64_t, std::string> failed;
+  std::map<std::int64_t, Receive> receives;  // by id, until somebody has waited for them
   std::set<int> gone;
   std::int64_t last_id = 0;
 
   // The mutex is held.
   void match(Lane& lane) {
     while (!lane.messages.empty() && !lane.receives.empty()) {
-      const Bytes message = std::move(lane.messages.front());
-      const Posted receive = lane.receives.front();
+      Receive& receive = receives.at(lane.receives.front());
+      receive.message = std::move(lane.messages.front());
+      receive.arrived = true;
       lane.messages.pop_front();
       lane.receives.pop_front();
-      const int from = pending.at(receive.id);
-      pending.erase(receive.id);
-      if (message.size() != receive.bytes)
-        failed[receive.id] = fmt::format("rank {} sent {} bytes instead of {}", from, message.size(), receive.bytes);
-      else if (!message.empty())
-        std::memcpy(receive.data, message.data(), message.size());
     }
     changed.notify_all();
   }
@@ -83,25 +80,25 @@ class LocalRank final : public Communicator {
     const std::lock_guard lock(shared_->mutex);
     Lane& lane = shared_->lanes[{from, rank_, tag}];
     const std::int64_t id = ++shared_->last_id;
-    shared_->pending[id] = from;
-    lane.receives.push_back({id, data, bytes});
+    shared_->receives[id] = {from, data, bytes, false, {}};
+    lane.receives.push_back(id);
     shared_->match(lane);
     return {id};
   }
   void wait(std::span<Transfer> transfers) override {
     std::unique_lock lock(shared_->mutex);
     for (Transfer& transfer : transfers) {
-      const std::int64_t id = std::exchange(transfer.id, 0);
-      int from = 0;
-      shared_->changed.wait(lock, [&] {
-        const auto found = shared_->pending.find(id);
-        if (found == shared_->pending.end()) return true;
-        from = found->second;
-        return shared_->gone.contains(from);
-      });
-      if (shared_->pending.contains(id)) fail(ErrorKind::kIo, "rank {} is gone", from);
-      if (const auto found = shared_->failed.find(id); found != shared_->failed.end())
-        fail(ErrorKind::kIo, "{}", found->second);
+      const auto found = shared_->receives.find(std::exchange(transfer.id, 0));
+      if (found == shared_->receives.end()) continue;
+      const Receive& receive = found->second;
+      shared_->changed.wait(lock, [&] { return receive.arrived || shared_->gone.contains(receive.from); });
+      if (!receive.arrived) fail(ErrorKind::kIo, "rank {} is gone", receive.from);
+      if (receive.message.size() != receive.bytes) {
+        fail(ErrorKind::kIo, "rank {} sent {} bytes instead of {}", receive.from, receive.message.size(),
+             receive.bytes);
+      }
+      if (receive.bytes > 0) std::memcpy(receive.data, receive.message.data(), receive.bytes);
+      shared_->receives.erase(found);
     }
   }
 

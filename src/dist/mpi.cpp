@@ -1,5 +1,5 @@
-// MPI as a communicator. A rank that waits looks again after ever longer pauses: the next message is there within
-// microseconds, or a core is better left to those who compute.
+// MPI as a communicator. A rank that waits looks again after ever longer pauses, as long as nothing arrives: the next
+// bytes are there within microseconds, or a core is better left to those who compute.
 #include "dist/mpi.h"
 
 #include <fmt/format.h>
@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <deque>
 #include <exception>
 #include <map>
 #include <string>
@@ -80,20 +81,24 @@ class MpiRanks final : public Communicator {
     });
   }
   void wait(std::span<Transfer> transfers) override {
+    std::vector<std::int64_t> open;
+    for (Transfer& transfer : transfers) open.push_back(std::exchange(transfer.id, 0));
     Pause pause;
-    for (Transfer& transfer : transfers) {
-      const auto found = under_way_.find(std::exchange(transfer.id, 0));
-      if (found == under_way_.end()) continue;
-      while (!found->second.pieces.empty())
-        if (!advance(found->second)) pause();
-      under_way_.erase(found);
+    for (;;) {
+      bool moved = false;
+      std::erase_if(open, [&](std::int64_t id) { return advance(id, moved); });
+      if (open.empty()) return;
+      if (moved)
+        pause = Pause();
+      else
+        pause();
     }
   }
 
  private:
   struct Message {
     int other = 0;
-    std::vector<void*> pieces;  // not known to be done
+    std::deque<void*> pieces;  // not known to be done, in their order
   };
 
   template <typename Begin>
@@ -114,13 +119,21 @@ class MpiRanks final : public Communicator {
     return {id};
   }
 
-  // Whether a piece was done.
-  bool advance(Message& message) {
-    std::array<char, 256> problem{};
-    const int state = mpi_.test(message.pieces.back(), problem.data(), problem.size());
-    if (state == 0) return false;
-    message.pieces.pop_back();
-    if (state < 0) fail(ErrorKind::kIo, "{} lost rank {}: {}", name_, message.other, problem.data());
+  // Whether the message is done; `moved` is set if a piece of it is.
+  bool advance(std::int64_t id, bool& moved) {
+    const auto found = under_way_.find(id);
+    if (found == under_way_.end()) return true;
+    for (std::deque<void*>& pieces = found->second.pieces; !pieces.empty(); pieces.pop_front()) {
+      std::array<char, 256> problem{};
+      const int state = mpi_.test(pieces.front(), problem.data(), problem.size());
+      if (state == 0) return false;
+      moved = true;
+      if (state > 0) continue;
+      const int other = found->second.other;
+      under_way_.erase(found);
+      fail(ErrorKind::kIo, "{} lost rank {}: {}", name_, other, problem.data());
+    }
+    under_way_.erase(found);
     return true;
   }
 

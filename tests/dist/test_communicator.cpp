@@ -34,7 +34,7 @@ void require(bool holds, const std::string& what) {
 // Every rank sends several messages of each size to every other, and waits for them in the reverse order.
 void messages_arrive(Communicator& ranks) {
   const int own = ranks.rank();
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4097}, std::size_t{5} << 20}) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4097}, (std::size_t{5} << 20) + 3}) {
     const int count = size > 4097 ? 2 : 5;
     std::vector<Communicator::Transfer> transfers;
     std::vector<Bytes> sent, received;
@@ -102,6 +102,17 @@ TEST_CASE("who waits for a rank that is gone, or that sends another size, gets a
                        "rank 1 sent 4 bytes instead of 3", Error);
 }
 
+TEST_CASE("bug: a message was written into the memory of a rank that was gone") {
+  std::vector<std::unique_ptr<Communicator>> ranks = local_ranks(2);
+  Bytes memory(4, 0);
+  ranks[1]->receive(0, 0, memory.data(), memory.size());
+  ranks[1].reset();
+  const Bytes sent(4, 9);
+  Communicator::Transfer transfer = ranks[0]->send(1, 0, sent.data(), sent.size());
+  ranks[0]->wait({&transfer, 1});
+  CHECK_EQ(memory, Bytes(4, 0));
+}
+
 TEST_CASE("MPI: the same over processes") {
   const int started = ranks_started(process_environment());
   if (started == 1) return;  // dist_mpi runs it
@@ -109,6 +120,17 @@ TEST_CASE("MPI: the same over processes") {
   CHECK_EQ(ranks->ranks(), started);
   CHECK_NOTHROW(messages_arrive(*ranks));
   CHECK_NOTHROW(collectives_agree(*ranks));
+  // bug: a message that was shorter than the receiver's memory passed.
+  std::array<char, 8> bytes{};
+  if (ranks->rank() < 2) {
+    Communicator::Transfer transfer =
+        ranks->rank() == 1 ? ranks->send(0, 3, bytes.data(), 4) : ranks->receive(1, 3, bytes.data(), 8);
+    if (ranks->rank() == 1)
+      CHECK_NOTHROW(ranks->wait({&transfer, 1}));
+    else
+      CHECK_THROWS_WITH_AS(ranks->wait({&transfer, 1}), doctest::Contains("lost rank 1: it sent 4 bytes instead of 8"),
+                           Error);
+  }
 }
 
 TEST_CASE("ranks are those that mpirun says it has started") {

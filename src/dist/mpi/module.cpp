@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cinttypes>
 #include <cstdio>
 #include <cstring>
 
@@ -70,33 +71,53 @@ void host(char* name, std::size_t size) {
   std::snprintf(name, size, "%s", text.data());
 }
 
-void* begun(int code, MPI_Request* request, char* problem, std::size_t size) {
-  if (code == MPI_SUCCESS) return request;
+struct Transfer {
+  MPI_Request request = MPI_REQUEST_NULL;
+  std::int64_t expected = -1;  // bytes to receive; -1: it is sent
+};
+
+void* begun(int code, Transfer* transfer, char* problem, std::size_t size) {
+  if (code == MPI_SUCCESS) return transfer;
   tell(code, problem, size);
-  delete request;
+  delete transfer;
   return nullptr;
 }
 
 void* send(int to, int tag, const void* data, std::int64_t bytes, char* problem, std::size_t size) {
-  auto* const request = new MPI_Request;
-  return begun(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, MPI_COMM_WORLD, request), request, problem,
-               size);
+  auto* const transfer = new Transfer;
+  return begun(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, to, tag, MPI_COMM_WORLD, &transfer->request),
+               transfer, problem, size);
 }
 
 void* receive(int from, int tag, void* data, std::int64_t bytes, char* problem, std::size_t size) {
-  auto* const request = new MPI_Request;
-  return begun(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, tag, MPI_COMM_WORLD, request), request, problem,
-               size);
+  auto* const transfer = new Transfer;
+  transfer->expected = bytes;
+  return begun(MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, from, tag, MPI_COMM_WORLD, &transfer->request),
+               transfer, problem, size);
 }
 
-int test(void* transfer, char* problem, std::size_t size) {
-  auto* const request = static_cast<MPI_Request*>(transfer);
+// To MPI a message that is shorter than its memory is none the worse.
+bool has_expected_size(const MPI_Status& status, std::int64_t expected, char* problem, std::size_t size) {
+  int came = 0;
+  MPI_Get_count(&status, MPI_BYTE, &came);
+  if (came == expected) return true;
+  std::snprintf(problem, size, "it sent %d bytes instead of %" PRId64, came, expected);
+  return false;
+}
+
+int test(void* opaque, char* problem, std::size_t size) {
+  auto* const transfer = static_cast<Transfer*>(opaque);
+  const std::int64_t expected = transfer->expected;
   int done = 0;
-  const int code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+  MPI_Status status{};
+  const int code = MPI_Test(&transfer->request, &done, &status);
   if (code == MPI_SUCCESS && !done) return 0;
-  if (code != MPI_SUCCESS) tell(code, problem, size);
-  delete request;
-  return code == MPI_SUCCESS ? 1 : -1;
+  delete transfer;
+  if (code != MPI_SUCCESS) {
+    tell(code, problem, size);
+    return -1;
+  }
+  return expected < 0 || has_expected_size(status, expected, problem, size) ? 1 : -1;
 }
 
 }  // namespace
