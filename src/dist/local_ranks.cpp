@@ -116,6 +116,7 @@ class LocalRank final : public Communicator {
 std::vector<std::unique_ptr<Communicator>> local_ranks(int count) {
   const auto shared = std::make_shared<Shared>();
   std::vector<std::unique_ptr<Communicator>> out;
+  out.reserve(static_cast<std::size_t>(count));
   for (int rank = 0; rank < count; ++rank) out.push_back(std::make_unique<LocalRank>(rank, count, shared));
   return out;
 }
