@@ -23,11 +23,25 @@ std::string threads_of_rank(std::int64_t ranks, Context& context) {
   return std::to_string(std::max<std::int64_t>(1, (set > 0 ? set : cores()) / ranks));
 }
 
+// Processes that do not know of each other would all train, into one repository.
+void refuse_other_launchers(const Environment& environment) {
+  for (const char* name : {"PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    const std::string processes = environment.get(name).value_or("1");
+    if (processes == "1") continue;
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}={}: mlx knows only the ranks that Open MPI's mpirun starts", name, processes),
+                "let mlx start them (--ranks), or run mpirun");
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<dist::Communicator> join_ranks(std::int64_t wanted, Context& context) {
   const int started = dist::ranks_started(context.environment());
-  if (started == 1) return nullptr;
+  if (started == 1) {
+    refuse_other_launchers(context.environment());
+    return nullptr;
+  }
   if (wanted > 0 && wanted != started) {
     throw Error(ErrorKind::kUsage, fmt::format("--ranks {}: MPI has started {}", wanted, started),
                 "leave --ranks out where mpirun starts mlx");

@@ -62,8 +62,19 @@ int stop_signal() {
 std::vector<std::string> mpirun_command(const Launch& launch) {
   // -q: an error is told by the rank that has it. A rank may wait for its turn on a core: nobody spins. Messages within
   // a machine are copied through shared memory: to read another process's memory is forbidden in many containers.
-  std::vector<std::string> argv{"mpirun",    "-q",   "--np",  std::to_string(launch.ranks), "--oversubscribe",
-                                "--bind-to", "none", "--mca", "mpi_yield_when_idle",        "1"};
+  std::vector<std::string> argv{"mpirun",
+                                "-q",
+                                "--np",
+                                std::to_string(launch.ranks),
+                                "--oversubscribe",
+                                "--bind-to",
+                                "none",
+                                "--mca",
+                                "mpi_yield_when_idle",
+                                "1",
+                                "--mca",
+                                "btl_vader_single_copy_mechanism",
+                                "none"};
   if (launch.as_root) argv.emplace_back("--allow-run-as-root");
   for (const auto& [name, value] : launch.variables) argv.insert(argv.end(), {"-x", name + "=" + value});
   argv.insert(argv.end(), launch.command.begin(), launch.command.end());

@@ -48,10 +48,6 @@ void end() {
   MPI_Finalize();
 }
 
-void abort_all(int code) {
-  MPI_Abort(MPI_COMM_WORLD, code);
-}
-
 int rank() {
   int out = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &out);
@@ -125,6 +121,6 @@ int test(void* opaque, char* problem, std::size_t size) {
 
 extern "C" const mlx::dist::MpiModule* mlx_mpi_module() {
   using namespace mlx::dist;
-  static const MpiModule module{kMpiModuleVersion, start, end, abort_all, rank, ranks, host, send, receive, test};
+  static const MpiModule module{kMpiModuleVersion, start, end, rank, ranks, host, send, receive, test};
   return &module;
 }

@@ -13,8 +13,7 @@ struct MpiModule {
   int version;
   // Joins the other ranks. False with a problem if there are none to join.
   bool (*start)(char* problem, std::size_t size);
-  void (*end)();            // waits for all ranks
-  void (*abort)(int code);  // ends the processes of all ranks; does not return
+  void (*end)();  // waits for all ranks
   int (*rank)();
   int (*ranks)();
   void (*host)(char* name, std::size_t size);
