@@ -11,7 +11,7 @@
 
 namespace mlx::dist {
 
-GradientSum::GradientSum(Communicator& communicator, int terms, std::vector<std::int64_t> counts)
+GradientSum::GradientSum(Communicator& communicator, int terms, const std::vector<std::int64_t>& counts)
     : communicator_(communicator),
       held_(terms_of(communicator.rank(), communicator.ranks(), terms)),
       term_(held_.begin),

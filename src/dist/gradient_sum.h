@@ -19,7 +19,7 @@ class GradientSum {
  public:
   // Arrays of `counts` elements each, in order, for each of `terms` micro-batches of all ranks. All ranks have the
   // same. `communicator` is the sum's own from the first last micro-batch of a step until wait() has returned.
-  GradientSum(Communicator& communicator, int terms, std::vector<std::int64_t> counts);
+  GradientSum(Communicator& communicator, int terms, const std::vector<std::int64_t>& counts);
   ~GradientSum();  // waits
 
   Terms terms() const { return held_; }  // this rank's micro-batches
