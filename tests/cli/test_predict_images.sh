@@ -64,7 +64,10 @@ error 2 "both want standard output" mlx predict clf image0.pgm --out - --json
 mkfifo list && exec 4<>list
 "$mlx_binary" predict clf - <list 2>"$work/err" &
 waiting=$! code=0
-until grep -q '^SigCgt:.*[4-7c-f]...$' /proc/$waiting/status; do sleep 0.02; done # its handlers are installed
+# Until its handlers are installed. bug: those of bash, which the child has until it becomes mlx, were taken for them.
+until [ "/proc/$waiting/exe" -ef "$mlx_binary" ] && grep -q '^SigCgt:.*[4-7c-f]...$' "/proc/$waiting/status"; do
+  sleep 0.02
+done
 kill -TERM $waiting
 for _ in {1..100}; do kill -0 $waiting 2>/dev/null && sleep 0.1; done
 kill -KILL $waiting 2>/dev/null || true
