@@ -28,7 +28,7 @@ printf 'x,z,y\n1,\0002,a\n' | bad zero train.csv "train.csv: line 2: a zero byte
 printf 'x,z,y\n1,2,a\n3,4,\x81a\n' | bad bytes train.csv "train.csv: line 3: text that is neither UTF-8 nor Latin-1"
 printf '\xff\xfex\0,\0z\0,\0y\0\n\0001\0,\0001\0,\0a' | bad odd train.csv "train.csv: offset 22: UTF-16: the text is cut off"
 printf '{"x":1,"z":2,"y":"a"}\n{"x":1,"z":2,"y":\n' | bad json train.jsonl "train.jsonl: line 2: not JSON"
-python3 -c 'print(",".join(f"c{i}" for i in range(1_000_000)), 1, sep="\n")' | bad wide train.csv "line 1: more columns than"
+python3 -c 'print(",".join(f"c{i}" for i in range(1_000_000)), 1, sep="\n")' | bad wide train.csv "line 1: more than the 16384 columns"
 # A line of 2 GB: zstd says it in 60 KB; gzip streams may follow one another, so one of 20 MB serves a hundred times.
 head -c 2000000000 /dev/zero | zstd -q | bad zeros train.csv.zst "train.csv.zst: line 1: a"
 head -c 20000000 /dev/zero | tr '\0' a | gzip -9 >letters.gz

@@ -110,7 +110,8 @@ class CsvReader final : public TableReader {
       if (count == row.cells.size()) row.cells.emplace_back();
       row.cells[count] = {static_cast<std::uint32_t>(count), cell};
       row.cells[count].padded = unquoted_.empty();  // else it may not stand in the window
-      if (++count > kMostColumns) window_.corrupt("more columns than a table may have");
+      if (++count > kMostColumns)
+        window_.corrupt(fmt::format("more than the {} columns that a table may have", kMostColumns));
       if (end < text.size() && text[end] != '\n') {
         at = end + 1;
         continue;

@@ -175,7 +175,8 @@ class JsonLinesReader final : public TableReader {
     if (added) {
       columns_.emplace_back(key);
       seen_.push_back(0);
-      if (columns_.size() > kMostColumns) window_.corrupt("more different keys than a table may have");
+      if (columns_.size() > kMostColumns)
+        window_.corrupt(fmt::format("more than the {} different keys that a table may have", kMostColumns));
     }
     if (place < order_.size())
       order_[place] = found->second;
