@@ -41,6 +41,7 @@ struct ScanFacts {
   // Why photos or documents that no training takes are not among the items, the first of them; and how many there are.
   std::vector<std::string> unread;
   std::uint64_t unread_count = 0;
+  const char* unread_word = nullptr;   // what they are, if not ItemScan::source_word: "sound"
   std::uint64_t items = 0, bytes = 0;  // bytes: as stored
   std::string found_out;               // TableReader::found_out()
   std::int64_t height = 0, width = 0, channels = 0;

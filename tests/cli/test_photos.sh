@@ -44,6 +44,18 @@ expect 0 mlx cat p@v1:model.json
 same "$(json "d['preprocessing']['resize'], d['preprocessing']['height'], d['preprocessing']['channels'], d['labels']")" \
   "('crop', 8, 3, ['blue', 'red'])"
 
+# bug: nothing said that a photo's colour profile is not applied.
+mkdir -p data/profile/train/a
+cp "$here/../data/pictures/444.jpg" data/profile/train/a/1.jpg
+python3 - "$here/../data/pictures/420.jpg" <<'PY'
+import struct, sys
+photo, profile = open(sys.argv[1], "rb").read(), b"ICC_PROFILE\0\1\1" + bytes(128)
+open("data/profile/train/a/2.jpg", "wb").write(photo[:2] + b"\xff\xe2" + struct.pack(">H", 2 + len(profile)) + profile + photo[2:])
+PY
+expect 0 mlx describe ./data/profile
+has "$err" "1 of 2 photos have a colour profile (ICC), which is not applied; the first: train/a/2.jpg"
+rm -r data/profile
+
 # Evaluation, prediction from files, folders and the dataset agree.
 expect 0 mlx eval p --data data/photos --json
 right=$(json "d['correct']")

@@ -102,7 +102,7 @@ error 2 "[data] resize is for photos" mlx train -c h.toml --set data.resize=crop
 error 2 "augment: crop is for photos" mlx train -c h.toml --set 'data.augment={crop = 0.5}'
 error 2 "300 mel bands are more than 192" mlx train -c h.toml --set 'data.size=[300, 24]'
 sed -i /^size/d h.toml
-error 2 "photos have different sizes: train/down/00.wav is 64x" mlx train -c h.toml
+error 2 "sounds have different sizes: train/down/00.wav is 64x" mlx train -c h.toml
 has "$err" "[data] size = [64, 100]"
 cp picture.pgm data/tones/train/up/picture.pgm
 stored data/tones
@@ -111,7 +111,10 @@ rm data/tones/train/up/picture.pgm
 cp cut.wav data/tones/train/up/cut.wav
 stored data/tones
 error 6 "train/up/cut.wav: " mlx train -c h.toml --set 'data.size=[32, 24]'
+has "$err" "mend or remove the sound"
 expect 0 mlx train -c h.toml --set 'data.size=[32, 24]' --set data.skip_bad=1
-has "$err" "1 of 49 photos cannot be read and are skipped"
+# bug: messages about sounds spoke of photos.
+has "$err" "1 of 49 sounds cannot be read and are skipped"
 expect 1 mlx check data/tones
+has "$out" "train: sounds: 1 of 49 sounds cannot be read"
 has "$out" "cut.wav"

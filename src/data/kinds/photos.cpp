@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/process_use.h"
+#include "data/images/decode.h"
 #include "data/kinds/images_dataset.h"
 #include "data/kinds/photo_files.h"
 #include "data/sounds/spectrogram.h"
@@ -27,6 +28,11 @@ bool are_sounds(const std::vector<PhotoFile>& files) {
   return has_sound_name(files.at(0).path);
 }
 
+// What messages call them.
+std::string word_for(const std::vector<PhotoFile>& files) {
+  return are_sounds(files) ? "sound" : "photo";
+}
+
 class Photos final : public PixelSource {
  public:
   Photos(const store::Store& store, std::vector<PhotoFile> files, const PhotoForm& form, MemoryBudget budget)
@@ -36,7 +42,8 @@ class Photos final : public PixelSource {
         sounds_(are_sounds(files_)),
         kept_(files_.size()),
         budget_(std::move(budget)),
-        contents_(files_.size()) {
+        contents_(files_.size()),
+        has_profile_(files_.size()) {
     sums_.resize(files_.size() * static_cast<std::size_t>(form.channels));
   }
   ~Photos() override { budget_.give(taken_); }
@@ -79,6 +86,7 @@ class Photos final : public PixelSource {
     }
     contents_[at] = reader_.content_of(files_[at], &file);
     prepare_photo(file, files_[at].path, form_, scratch.data());
+    if (!sounds_) has_profile_[at] = read_picture_header(file, files_[at].path).icc ? 1 : 0;
     const std::span<const ChannelSums> sums = sums_of(at);
     add_sums(scratch.data(), static_cast<std::size_t>(form_.height * form_.width),
              {sums_.data() + (sums.data() - sums_.data()), sums.size()});
@@ -91,6 +99,8 @@ class Photos final : public PixelSource {
   // From now on index i means the photo places[i].
   void keep_only(std::vector<std::int64_t> places) { places_ = std::move(places); }
   const std::vector<PhotoFile>& files() const { return files_; }
+  // Of each photo that was taken in: 1 if it has a colour profile, which is not applied.
+  const std::vector<std::uint8_t>& has_profile() const { return has_profile_; }
 
  private:
   std::size_t place_of(std::int64_t index) const {
@@ -111,7 +121,8 @@ class Photos final : public PixelSource {
   std::atomic<std::int64_t> taken_ = 0;  // of the budget
   std::vector<ChannelSums> sums_;        // [photo][channel]
   std::vector<std::uint64_t> contents_;  // hashes of the files that were taken in
-  std::vector<Look> looks_;              // of the first photos; empty: not asked for
+  std::vector<std::uint8_t> has_profile_;
+  std::vector<Look> looks_;  // of the first photos; empty: not asked for
 };
 
 // Calls body(i) for each photo on the store's threads. Returns what was wrong with it, "" if nothing. Damage of the
@@ -145,7 +156,8 @@ std::int64_t allowed(const PhotoOptions& options, std::int64_t count) {
 }
 
 // Throws if more photos are bad than the options allow; returns the messages of the bad ones.
-std::vector<std::string> judge(const std::vector<std::string>& wrong, const PhotoOptions& options) {
+std::vector<std::string> judge(const std::vector<std::string>& wrong, const PhotoOptions& options,
+                               const std::string& word) {
   std::vector<std::string> bad;
   for (const std::string& why : wrong)
     if (!why.empty()) bad.push_back(why);
@@ -154,11 +166,11 @@ std::vector<std::string> judge(const std::vector<std::string>& wrong, const Phot
   if (found <= most && found < count) return bad;
   if (options.skip_share == 0 && options.skip_count == 0 && found == 1)
     throw Error(ErrorKind::kCorrupt, bad[0],
-                "mend or remove the photo, or set [data] skip_bad = \"1%\" to leave it out");
+                fmt::format("mend or remove the {}, or set [data] skip_bad = \"1%\" to leave it out", word));
   throw Error(ErrorKind::kCorrupt,
-              fmt::format("{} (and {} more of {} photos that cannot be read; [data] skip_bad allows {})", bad[0],
-                          found - 1, count, most),
-              "mend or remove the photos, or raise [data] skip_bad");
+              fmt::format("{} (and {} more of {} {}s that cannot be read; [data] skip_bad allows {})", bad[0],
+                          found - 1, count, word, most),
+              fmt::format("mend or remove the {}s, or raise [data] skip_bad", word));
 }
 
 PictureHeader header_of(const PhotoReader& reader, const PhotoFile& file) {
@@ -179,18 +191,19 @@ void find_size(const StoredSplit& split, const std::vector<PhotoFile>& files, co
   const PhotoReader reader(*split.store);
   const std::vector<std::string> wrong =
       for_each_photo(*split.store, files, progress, [&](std::size_t i) { headers[i] = header_of(reader, files[i]); });
-  (void)judge(wrong, options);
+  (void)judge(wrong, options, word_for(files));
   std::size_t first = 0;
   while (!wrong[first].empty()) ++first;
   for (std::size_t i = first; i < files.size(); ++i) {
     if (!wrong[i].empty() || (headers[i].height == headers[first].height && headers[i].width == headers[first].width))
       continue;
-    throw Error(
-        ErrorKind::kUsage,
-        fmt::format("photos have different sizes: {} is {}x{}, {} is {}x{} (height x width)", files[first].path,
-                    headers[first].height, headers[first].width, files[i].path, headers[i].height, headers[i].width),
-        are_sounds(files) ? "set the mel bands and the frames of 10 ms that a network takes: [data] size = [64, 100]"
-                          : "set the size that they are scaled to: [data] size = [224, 224]");
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}s have different sizes: {} is {}x{}, {} is {}x{} (height x width)", word_for(files),
+                            files[first].path, headers[first].height, headers[first].width, files[i].path,
+                            headers[i].height, headers[i].width),
+                are_sounds(files)
+                    ? "set the mel bands and the frames of 10 ms that a network takes: [data] size = [64, 100]"
+                    : "set the size that they are scaled to: [data] size = [224, 224]");
   }
   form.height = headers[first].height;
   form.width = headers[first].width;
@@ -273,6 +286,16 @@ void leave_out(const std::vector<std::string>& wrong, Photos& photos, Images& im
   images.count = static_cast<std::int64_t>(images.labels.size());
 }
 
+// Colours of such photos may come out a little paler or stronger than where the profile is applied.
+void say_profiles(const Photos& photos, Progress& progress) {
+  const std::vector<std::uint8_t>& has = photos.has_profile();
+  const auto first = std::ranges::find(has, 1);
+  if (first == has.end()) return;
+  progress.warn(fmt::format("{} of {} photos have a colour profile (ICC), which is not applied; the first: {}",
+                            std::ranges::count(has, 1), has.size(),
+                            photos.files()[static_cast<std::size_t>(first - has.begin())].path));
+}
+
 }  // namespace
 
 Images describe_photos(const StoredSplit& split, const Reading& reading) {
@@ -289,18 +312,20 @@ Images load_photos(const StoredSplit& split, const Reading& reading, Progress& p
   const MemoryBudget budget = reading.budget.limited() ? reading.budget : MemoryBudget(machine_memory() / 4, "");
   const auto photos = std::make_shared<Photos>(*split.store, std::move(list.files), form, budget);
   if (reading.looks) photos->keep_looks();
-  progress.begin("decoding photos", static_cast<std::uint64_t>(out.count), "images");
+  const std::string word = word_for(photos->files());
+  progress.begin(fmt::format("decoding {}s", word), static_cast<std::uint64_t>(out.count), "images");
   const std::vector<std::string> wrong = for_each_photo(*split.store, photos->files(), progress, [&](std::size_t i) {
     thread_local Bytes scratch;
     photos->take_in(i, scratch);
   });
   progress.end();
-  out.photos.skipped = judge(wrong, reading.photos);
+  out.photos.skipped = judge(wrong, reading.photos, word);
   if (!out.photos.skipped.empty()) {
     leave_out(wrong, *photos, out);
-    progress.warn(fmt::format("{} of {} photos cannot be read and are skipped; the first: {}",
-                              out.photos.skipped.size(), wrong.size(), out.photos.skipped[0]));
+    progress.warn(fmt::format("{} of {} {}s cannot be read and are skipped; the first: {}", out.photos.skipped.size(),
+                              wrong.size(), word, out.photos.skipped[0]));
   }
+  say_profiles(*photos, progress);
   out.source = photos;
   return out;
 }

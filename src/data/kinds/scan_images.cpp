@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "data/content_hash.h"
+#include "data/images/decode.h"
 #include "data/kinds/images.h"
 #include "data/kinds/photo_files.h"
 #include "data/kinds/photos.h"
@@ -31,6 +32,7 @@ void leave_out_unread(const std::vector<std::string>& skipped, ScanFacts& facts)
     return unread;
   });
   facts.unread = skipped, facts.unread_count = skipped.size();
+  if (!skipped.empty() && has_sound_name(skipped[0].substr(0, skipped[0].find(": ")))) facts.unread_word = "sound";
 }
 
 void scan_images(const StoredSplit& split, const Observe& observe, ScanFacts& facts, Progress& progress) {

@@ -208,7 +208,8 @@ Measured measure_split(const StoredSplit& split, const std::string& name, const 
   to.kind = split.kind->name;
   to.unit = item_scan(split).unit, to.place_word = item_scan(split).place_word;
   to.files = facts.files, to.found_out = facts.found_out;
-  to.unread = facts.unread, to.unread_count = facts.unread_count, to.source_word = item_scan(split).source_word;
+  to.unread = facts.unread, to.unread_count = facts.unread_count;
+  to.source_word = facts.unread_word ? facts.unread_word : item_scan(split).source_word;
   to.items = facts.items, to.bytes = facts.bytes;
   to.height = facts.height, to.width = facts.width, to.channels = facts.channels;
   for (const auto& values : facts.pixel_values) add_channel(values, to);
