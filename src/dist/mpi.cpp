@@ -23,15 +23,6 @@
 namespace mlx::dist {
 namespace {
 
-const MpiModule* load_mpi_module(std::string& problem) {
-  Module module = open_module("mlx_mpi.so");
-  const auto get = reinterpret_cast<const MpiModule* (*)()>(module.symbol("mlx_mpi_module"));
-  problem = module.problem;
-  if (!get) return nullptr;
-  if (get()->version != kMpiModuleVersion) problem = "lib/mlx/mlx_mpi.so is of another version of mlx";
-  return problem.empty() ? get() : nullptr;
-}
-
 class Pause {
  public:
   void operator()() {
@@ -156,7 +147,7 @@ int ranks_started(const Environment& environment) {
 
 std::unique_ptr<Communicator> join_ranks(int started) {
   std::string problem;
-  const MpiModule* const module = load_mpi_module(problem);
+  const MpiModule* const module = functions_of<MpiModule>("mlx_mpi", kMpiModuleVersion, problem);
   if (!module) {
     throw Error(ErrorKind::kMissing, "the module for MPI cannot be opened: " + problem,
                 "it needs Open MPI: apt install openmpi-bin, or install mlx anew");

@@ -16,18 +16,9 @@
 namespace mlx::data {
 namespace {
 
-const ImagesModule* load_images_module(std::string& problem) {
-  Module module = open_module("mlx_images.so");
-  const auto get = reinterpret_cast<const ImagesModule* (*)()>(module.symbol("mlx_images_module"));
-  problem = module.problem;
-  if (!get) return nullptr;
-  if (get()->version != kImagesModuleVersion) problem = "lib/mlx/mlx_images.so is of another version of mlx";
-  return problem.empty() ? get() : nullptr;
-}
-
 const ImagesModule& images_module() {
   static std::string problem;
-  static const ImagesModule* const module = load_images_module(problem);
+  static const ImagesModule* const module = functions_of<ImagesModule>("mlx_images", kImagesModuleVersion, problem);
   if (!module) {
     throw Error(ErrorKind::kMissing, "the module for pictures cannot be opened: " + problem,
                 "it needs libjpeg, libpng, libwebp and libtiff: apt install libjpeg62-turbo libpng16-16 libwebp7 "

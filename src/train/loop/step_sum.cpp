@@ -109,7 +109,7 @@ void StepSum::end_part(graph::Session& session) {
   ++part_;
 }
 
-// A loss of no label is NaN or 0, and counts nothing.
+// The loss of a micro-batch without labels is 0.
 StepSum::Totals StepSum::totals(std::int64_t& labels) {
   const std::span<const float> counters = sum_.sum(0);
   Totals out;

@@ -16,18 +16,9 @@ namespace {
 
 constexpr std::size_t kMaxHeaders = 64 << 10;  // bytes of an answer's headers
 
-const HttpModule* load(std::string& problem) {
-  Module module = open_module("mlx_http.so");
-  const auto get = reinterpret_cast<const HttpModule* (*)()>(module.symbol("mlx_http_module"));
-  problem = module.problem;
-  if (!get) return nullptr;
-  if (get()->version != kHttpModuleVersion) problem = "lib/mlx/mlx_http.so is of another version of mlx";
-  return problem.empty() ? get() : nullptr;
-}
-
 const HttpModule& loaded() {
   static std::string problem;
-  static const HttpModule* const module = load(problem);
+  static const HttpModule* const module = functions_of<HttpModule>("mlx_http", kHttpModuleVersion, problem);
   if (!module) {
     throw Error(ErrorKind::kMissing, "the module for HTTP cannot be opened: " + problem,
                 "it needs libcurl: apt install libcurl4, or install mlx anew");
