@@ -116,7 +116,6 @@ int run_check(const CheckOptions& options, Context& context) {
     json.update(to_json(result));
     context.json(json);
   }
-  for (const std::string& warning : result.warnings) context.progress().warn(warning);
   print_failures(result, context);
   print_personal(result, rules, context);
   std::uint64_t items = 0;

@@ -226,24 +226,25 @@ std::vector<PersonalFinding> find_personal(const Rules& rules, const Statistics&
   return out;
 }
 
-// Classes of the other splits that the training split does not have.
-std::vector<std::string> unknown_classes(const Statistics& statistics) {
+// Classes of the other splits that the training split does not have: a training or an evaluation would stop at them.
+void check_classes(const Statistics& statistics, std::vector<Failure>& to) {
   constexpr std::size_t kShown = 5;
-  std::vector<std::string> out;
   const auto train = statistics.splits.find("train");
-  if (train == statistics.splits.end() || train->second.classes.empty()) return out;
+  if (train == statistics.splits.end() || train->second.classes.empty()) return;
   for (const auto& [name, split] : statistics.splits) {
     std::vector<std::string> unknown;
     std::ranges::set_difference(split.classes, train->second.classes, std::back_inserter(unknown));
     if (unknown.empty()) continue;
     const std::size_t more = unknown.size() - std::min(unknown.size(), kShown);
     unknown.resize(unknown.size() - more);
-    out.push_back(fmt::format("split '{}' has {} '{}'{}, which split 'train' has not: no model can learn {}", name,
-                              unknown.size() == 1 ? "the class" : "the classes", fmt::join(unknown, "', '"),
-                              more == 0 ? "" : fmt::format(" and {} more", grouped(more)),
-                              unknown.size() == 1 ? "it" : "them"));
+    Failure failure;
+    failure.rule = "classes", failure.split = name, failure.file = split.names_items() ? "" : split.files.at(0);
+    failure.text = fmt::format("split '{}' has {} '{}'{}, which split 'train' has not: no model can learn {}", name,
+                               unknown.size() == 1 ? "the class" : "the classes", fmt::join(unknown, "', '"),
+                               more == 0 ? "" : fmt::format(" and {} more", grouped(more)),
+                               unknown.size() == 1 ? "it" : "them");
+    to.push_back(std::move(failure));
   }
-  return out;
 }
 
 // Every rule by its name, in the order of dataset.toml's sections.
@@ -292,6 +293,7 @@ CheckResult check_dataset(const store::Store& store, const Digest& manifest, con
     if (const auto seen = items.find(name); seen != items.end())
       seen->second.finish(scanned_split(store, manifest, name), name, out.failures);
   }
+  check_classes(out.statistics, out.failures);
   check_leaks(rules, out.statistics, out.failures);
   if (drift) check_drift(rules, *before, out.statistics, out.failures);
   out.personal = find_personal(rules, out.statistics);
@@ -309,7 +311,6 @@ CheckResult check_dataset(const store::Store& store, const Digest& manifest, con
     }
   }
   add_undeclared(out);
-  out.warnings = unknown_classes(out.statistics);
   return out;
 }
 
@@ -330,8 +331,7 @@ Json to_json(const CheckResult& result) {
   return {{"passed", result.failures.empty()},
           {"rules", result.rules},
           {"failures", failures},
-          {"personal", personal},
-          {"warnings", result.warnings}};
+          {"personal", personal}};
 }
 
 std::string junit(const CheckResult& result, const std::string& dataset) {

@@ -41,7 +41,6 @@ struct CheckResult {
   std::vector<std::string> rules;  // all that were checked, as in Failure::rule
   std::vector<Failure> failures;
   std::vector<PersonalFinding> personal;
-  std::vector<std::string> warnings;  // what no rule forbids and no model can get right
 };
 
 // `before`: statistics of the last version, null if there is none. `today`: days since 1970, for freshness.

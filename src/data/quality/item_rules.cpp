@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "base/text.h"
 
@@ -13,6 +15,8 @@ namespace {
 
 constexpr std::size_t kFirst = 20;
 constexpr std::size_t kLongestShown = 80;
+constexpr const char* kTarget = "target";
+constexpr const char* kNoTarget = "missing or not finite";
 
 bool is_numeric(const ObservedField& field) {
   return field.type == ValueType::kInt || field.type == ValueType::kFloat;
@@ -65,6 +69,7 @@ void ItemRules::see(const Observation& item) {
   for (std::size_t i = of_column_.size(); i < item.columns->size(); ++i) {
     const auto named = by_name_.find((*item.columns)[i]);
     of_column_.push_back(named == by_name_.end() ? std::vector<std::size_t>() : named->second);
+    if ((*item.columns)[i] == rules_.target) target_ = static_cast<std::uint32_t>(i);
   }
   for (const ObservedField& field : *item.fields) {
     for (const std::size_t rule : of_column_[field.column]) {
@@ -73,6 +78,16 @@ void ItemRules::see(const Observation& item) {
     }
   }
   for (const Comparison& compare : rules_.compare) check_comparison(compare, item);
+  if (!rules_.target.empty()) check_target(item);
+}
+
+// No rule need ask for it: a training stops at such rows.
+void ItemRules::check_target(const Observation& item) {
+  const auto target = std::ranges::find(*item.fields, target_, &ObservedField::column);
+  if (target == item.fields->end()) return note(kTarget, kNoTarget, item.place, "no value");
+  ++with_target_;
+  if (is_numeric(*target) && std::abs(target->number) > double{std::numeric_limits<float>::max()})
+    note(kTarget, kNoTarget, item.place, shown(*target));
 }
 
 void ItemRules::check_column(const ColumnRules& column, const ObservedField& field, std::uint64_t place) {
@@ -133,6 +148,7 @@ void ItemRules::finish(const StoredSplit& split, const std::string& name, std::v
       broken.first.emplace_back(item.again, "");
     }
   }
+  if (with_target_ == 0 && name != "train") broken_.erase(kTarget);  // nothing is to be learned from it
   std::vector<std::uint64_t> places;
   for (auto& [rule, broken] : broken_) {
     std::ranges::sort(broken.first);

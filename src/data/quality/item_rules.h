@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -32,6 +33,7 @@ class ItemRules {
   };
   void check_column(const ColumnRules& column, const ObservedField& field, std::uint64_t place);
   void check_comparison(const Comparison& compare, const Observation& item);
+  void check_target(const Observation& item);
   void note(const std::string& rule, const std::string& text, std::uint64_t place, std::string_view value);
 
   const Rules& rules_;
@@ -41,6 +43,8 @@ class ItemRules {
   std::vector<HashSample> uniques_;
   std::map<std::string, Broken> broken_;
   std::uint64_t items_ = 0;
+  std::optional<std::uint32_t> target_;  // the column [check] target
+  std::uint64_t with_target_ = 0;  // items that have a value of [check] target
 };
 
 }  // namespace mlx::data
