@@ -249,5 +249,23 @@ TEST_CASE("spool: without room for a copy of an epoch, it is read from the spool
   CHECK(status == 0);
 }
 
+TEST_CASE("spool: without room on the disk for rows as the network gets them, batches have the same bits") {
+  const TempFolder folder;
+  const Rows rows = many_rows(5000);
+  const BatchOptions options{.batch = 32, .seed = 1, .shuffle = true};
+  const Bytes expected = batches_of(*make_dataset(spool_rows(rows)), options, 0, 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const DatasetPtr file = make_dataset(spool_rows(rows, {kTiny, folder.path()}));
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{1 << 10, 1 << 10};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    ::_exit(batches_of(*file, options, 0, 0) == expected ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
 }  // namespace
 }  // namespace mlx::data

@@ -96,28 +96,40 @@ class ExampleLayout {
   std::int64_t targets_;
 };
 
-// The items as a network gets them, made once for all epochs: they are smaller than rows, and random access to memory
-// is what a batch costs. Null if they do not fit into memory beside the rows.
-SpoolPtr make_examples(const Spool& rows, const IndexSet& items, const RowSchema& schema, Pool& pool) {
+// The items as a network gets them.
+SpoolPtr convert(const Spool& rows, const IndexSet& items, const RowSchema& schema, Pool& pool) {
   constexpr std::int64_t kAtOnce = 4096, kSlice = 64;
   const RecordLayout from(schema);
   const ExampleLayout to(schema);
-  if (!rows.in_memory() || to.bytes() > from.bytes || !rows.budget().has(items.size() * to.bytes())) return nullptr;
   SpoolWriter writer(to.bytes(), rows.budget());
   std::vector<float> made(static_cast<std::size_t>(kAtOnce * to.bytes() / 4));
   for (std::int64_t begin = 0; begin < items.size(); begin += kAtOnce) {
     const std::int64_t count = std::min(kAtOnce, items.size() - begin);
     pool.run((count + kSlice - 1) / kSlice, [&](std::int64_t slice) {
-      Bytes unused;  // of rows in memory
-      for (std::int64_t i = slice * kSlice; i < std::min(count, (slice + 1) * kSlice); ++i) {
-        float* const example = made.data() + i * to.bytes() / 4;
-        to.write(from.view(rows.find(items[begin + i], unused)), schema, example,
-                 reinterpret_cast<std::uint8_t*>(example + to.features()));
-      }
+      std::int64_t i = slice * kSlice;
+      const IndexSet some = items.part({begin + i, begin + std::min(count, i + kSlice)});
+      rows.scan(some, [&](const std::uint8_t* record) {
+        float* const example = made.data() + i++ * to.bytes() / 4;
+        to.write(from.view(record), schema, example, reinterpret_cast<std::uint8_t*>(example + to.features()));
+      });
     });
     writer.append(made.data(), count);
   }
   return writer.finish();
+}
+
+// Converts once for all epochs if examples are smaller than rows: random access is what a batch costs. Null if there is
+// no room for them, in memory beside rows in memory, else on the disk.
+SpoolPtr make_examples(const Spool& rows, const IndexSet& items, const RowSchema& schema, Pool& pool) {
+  const std::int64_t bytes = ExampleLayout(schema).bytes();
+  if (bytes > RecordLayout(schema).bytes) return nullptr;
+  if (rows.in_memory() && !rows.budget().has(items.size() * bytes)) return nullptr;
+  try {
+    return convert(rows, items, schema, pool);
+  } catch (const Error& error) {
+    if (rows.in_memory() || error.kind != ErrorKind::kIo) throw;
+    return nullptr;
+  }
 }
 
 // f32[count,features] "features" and s32[count] or f32[count,targets], made on all threads of the pool.
