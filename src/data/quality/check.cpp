@@ -239,10 +239,10 @@ void check_classes(const Statistics& statistics, std::vector<Failure>& to) {
     unknown.resize(unknown.size() - more);
     Failure failure;
     failure.rule = "classes", failure.split = name, failure.file = split.names_items() ? "" : split.files.at(0);
-    failure.text = fmt::format("split '{}' has {} '{}'{}, which split 'train' has not: no model can learn {}", name,
-                               unknown.size() == 1 ? "the class" : "the classes", fmt::join(unknown, "', '"),
-                               more == 0 ? "" : fmt::format(" and {} more", grouped(more)),
-                               unknown.size() == 1 ? "it" : "them");
+    failure.text =
+        fmt::format("split '{}' has {} '{}'{}, which split 'train' has not: no model can learn {}", name,
+                    unknown.size() == 1 ? "the class" : "the classes", fmt::join(unknown, "', '"),
+                    more == 0 ? "" : fmt::format(" and {} more", grouped(more)), unknown.size() == 1 ? "it" : "them");
     to.push_back(std::move(failure));
   }
 }
@@ -328,10 +328,7 @@ Json to_json(const CheckResult& result) {
   }
   for (const PersonalFinding& each : result.personal)
     personal.push_back({{"split", each.split}, {"column", each.column}, {"kind", each.kind}, {"values", each.values}});
-  return {{"passed", result.failures.empty()},
-          {"rules", result.rules},
-          {"failures", failures},
-          {"personal", personal}};
+  return {{"passed", result.failures.empty()}, {"rules", result.rules}, {"failures", failures}, {"personal", personal}};
 }
 
 std::string junit(const CheckResult& result, const std::string& dataset) {
