@@ -50,6 +50,7 @@ Command add_quantize();
 Command add_report();
 Command add_serve();
 Command add_serve_store();
+Command add_rank();
 Command add_train();
 Command add_undo();
 Command add_version();
@@ -97,6 +98,7 @@ const std::vector<CommandRow> kCommands = {
     {"report", add_report, kNeedsRepo},
     {"version", add_version, kNothing},
     {"serve-store", add_serve_store, kNothing},
+    {"rank", add_rank, kNothing},
 };
 // clang-format on
 

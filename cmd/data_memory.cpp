@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/byte_size.h"
 #include "base/error.h"
 #include "base/process_use.h"
@@ -28,6 +30,11 @@ data::MemoryBudget data_memory(std::int64_t bytes, Context& context) {
   else if (context.has_repository() && ::access(context.repository().mlx_folder().c_str(), W_OK) == 0)
     folder = context.repository().mlx_folder();
   return {bytes > 0 ? bytes : machine_memory() / 2, std::move(folder)};
+}
+
+data::MemoryBudget training_data_memory(std::int64_t memory, Context& context) {
+  constexpr std::int64_t kDataShare = 4;  // the engine needs the larger part: weights, optimizer state, activations
+  return data_memory(memory > 0 ? std::max<std::int64_t>(1, memory / kDataShare) : 0, context);
 }
 
 Option data_memory_option(std::string& memory) {

@@ -6,21 +6,42 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/module.h"
 #include "base/parallel.h"
+#include "cmd/backend.h"
+#include "cmd/data_memory.h"
 #include "dist/launch.h"
 #include "dist/mpi.h"
 #include "registry/settings/settings.h"
+#include "train/other_rank.h"
 
 namespace mlx::cmd {
 namespace {
 
 constexpr int kKilled = 128;  // an exit code above it: by that signal
 
-// What each rank may use of the threads that one process would have.
-std::string threads_of_rank(std::int64_t ranks, Context& context) {
+// What each rank of this machine may use of the threads that one process would have.
+std::int64_t threads_here(Context& context) {
   const std::int64_t set = context.settings().integer("core.threads");
-  return std::to_string(std::max<std::int64_t>(1, (set > 0 ? set : cores()) / ranks));
+  return set > 0 ? set : cores();
+}
+
+dist::Place place_of(const ReadyHost& host, const std::vector<std::string>& arguments, Context& context) {
+  dist::Place out{host.host, {host.facts.program}, {}};
+  const std::int64_t threads = host.host.here() ? threads_here(context) : host.facts.cores;
+  out.variables = {{"MLX_THREADS", std::to_string(std::max<std::int64_t>(1, threads / host.host.ranks))}};
+  if (!host.host.here()) {
+    out.command.insert(out.command.end(), {"rank", "--store", host.facts.cache});
+    // What the bits depend on.
+    if (const auto kernels = context.environment().get("MLX_KERNELS")) out.variables.emplace_back("MLX_KERNELS", *kernels);
+    return out;
+  }
+  std::ranges::copy(arguments, std::back_inserter(out.command));
+  if (context.wants_json()) out.command.emplace_back("--json");
+  if (context.quiet()) out.command.emplace_back("--quiet");
+  if (context.verbose()) out.command.emplace_back("--verbose");
+  // MPI gives the first rank a terminal of its own, which says nothing about ours.
+  out.variables.emplace_back(context.colour() ? "CLICOLOR_FORCE" : "NO_COLOR", "1");
+  return out;
 }
 
 // Processes that do not know of each other would all train, into one repository.
@@ -49,17 +70,22 @@ std::unique_ptr<dist::Communicator> join_ranks(std::int64_t wanted, Context& con
   return dist::join_ranks(started);
 }
 
-int run_on_ranks(std::int64_t ranks, std::vector<std::string> arguments, Context& context) {
+void take_part(dist::Communicator& ranks, const store::Store& store, Context& context) {
+  const train::OtherRank rank{ranks, chosen_backend(context, "cpu"),
+                              [&](std::int64_t memory) { return training_data_memory(memory, context); }};
+  NoProgress silent(context.progress().interruption());
+  try {
+    train::take_part(store, context.pool(), rank, silent);
+  } catch (Error& error) {
+    error.message = fmt::format("{}: {}", ranks.name(), error.message);
+    throw;
+  }
+}
+
+int run_on_ranks(const std::vector<ReadyHost>& hosts, const std::vector<std::string>& arguments, Context& context) {
   dist::Launch launch;
-  launch.command = {executable_path()};
-  std::ranges::move(arguments, std::back_inserter(launch.command));
-  if (context.wants_json()) launch.command.emplace_back("--json");
-  if (context.quiet()) launch.command.emplace_back("--quiet");
-  if (context.verbose()) launch.command.emplace_back("--verbose");
-  launch.ranks = static_cast<int>(ranks);
-  // MPI gives the first rank a terminal of its own, which says nothing about ours.
-  const char* const colour = context.colour() ? "CLICOLOR_FORCE" : "NO_COLOR";
-  launch.variables = {{"MLX_THREADS", threads_of_rank(ranks, context)}, {colour, "1"}};
+  for (const ReadyHost& host : hosts) launch.places.push_back(place_of(host, arguments, context));
+  launch.ssh = context.environment().get("MLX_SSH_COMMAND").value_or("");
   launch.as_root = ::geteuid() == 0;
   context.flush();
   const Interruption& interruption = context.progress().interruption();

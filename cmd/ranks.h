@@ -6,15 +6,21 @@
 #include <vector>
 
 #include "cmd/cli/cli.h"
+#include "cmd/hosts.h"
 #include "dist/communicator.h"
+#include "store/pack/store.h"
 
 namespace mlx::cmd {
 
-// The other ranks, if this process is one of several that MPI has started; else null. `wanted`: the value of --ranks, 0
-// if it was not given; throws kUsage if MPI has started another number.
+// The other ranks, if this process is one of several that MPI has started; else null. `wanted`: how many there should
+// be, 0 if nobody said; throws kUsage if MPI has started another number.
 std::unique_ptr<dist::Communicator> join_ranks(std::int64_t wanted, Context& context);
 
-// Runs `mlx ARGUMENTS` on so many ranks of this machine, which share its cores. Returns its exit code.
-int run_on_ranks(std::int64_t ranks, std::vector<std::string> arguments, Context& context);
+// Takes part in what rank 0 trains, with data from the store. Errors name this rank.
+void take_part(dist::Communicator& ranks, const store::Store& store, Context& context);
+
+// Runs `mlx ARGUMENTS` on the ranks of this machine, and on those of other hosts `mlx rank`, which take part in it. The
+// ranks of a host share its cores. Returns the exit code.
+int run_on_ranks(const std::vector<ReadyHost>& hosts, const std::vector<std::string>& arguments, Context& context);
 
 }  // namespace mlx::cmd

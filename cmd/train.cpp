@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/module.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "cmd/backend.h"
@@ -30,6 +31,7 @@ struct TrainOptions {
   std::vector<std::string> sets;
   bool force = false, fresh = false, profile = false, merge = false;
   std::int64_t ranks = 0;  // 0: not given
+  std::string hosts, hostfile;
 };
 
 Json to_json(const train::TrainOutcome& outcome) {
@@ -116,9 +118,6 @@ void check_trace(const std::string& file, Context& context) {
 
 constexpr std::int64_t kMostRanks = 4096;
 
-// The engine needs the larger part: weights, optimizer state, activations.
-constexpr std::int64_t kDataShare = 4;
-
 // For a shell.
 std::string in_quotes(const std::string& word) {
   std::string out = "'";
@@ -164,11 +163,14 @@ kernels::Backend backend_of(const TrainOptions& options, const train::TrainConfi
 
 // For another process that trains the same.
 std::vector<std::string> arguments_of(const TrainOptions& options) {
-  std::vector<std::string> out{"train", "-c", options.config, "--ranks", std::to_string(options.ranks)};
+  std::vector<std::string> out{"train", "-c", options.config};
+  if (options.ranks > 0) out.insert(out.end(), {"--ranks", std::to_string(options.ranks)});
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) out.insert(out.end(), {name, value});
   };
   for (const std::string& set : options.sets) add("--set", set);
+  add("--hosts", options.hosts);
+  add("--hostfile", options.hostfile);
   add("--resume", options.resume);
   add("--device", options.device);
   add("--precision", options.precision);
@@ -181,22 +183,77 @@ std::vector<std::string> arguments_of(const TrainOptions& options) {
   return out;
 }
 
-void take_part(const train::TrainConfig& config, const train::TrainOptions& options, Context& context) {
-  NoProgress silent(context.progress().interruption());
-  try {
-    train::take_part(context.repository(), config, options, silent);
-  } catch (Error& error) {
-    error.message = fmt::format("{}: {}", options.ranks->name(), error.message);
-    throw;
+// Where the ranks are to run; one here if nothing was said.
+std::vector<dist::Host> hosts_of(const TrainOptions& options, Context& context) {
+  const int given = (options.ranks != 0) + !options.hosts.empty() + !options.hostfile.empty();
+  if (given > 1) fail(ErrorKind::kUsage, "--ranks, --hosts and --hostfile exclude each other");
+  if (options.ranks < 0 || options.ranks > kMostRanks)
+    fail(ErrorKind::kUsage, "--ranks {}: expected 1 to {}", options.ranks, kMostRanks);
+  if (!options.hosts.empty()) return dist::parse_hosts(options.hosts);
+  if (!options.hostfile.empty())
+    return dist::parse_hostfile(read_text(join_path(context.folder(), options.hostfile)), options.hostfile);
+  return {{dist::kThisHost, std::max(1, static_cast<int>(options.ranks))}};
+}
+
+// The options that say so again, for who resumes it.
+std::string where_text(const TrainOptions& options) {
+  if (!options.hosts.empty()) return " --hosts " + options.hosts;
+  if (!options.hostfile.empty()) return " --hostfile " + in_quotes(options.hostfile);
+  return options.ranks > 1 ? fmt::format(" --ranks {}", options.ranks) : "";
+}
+
+void print_unchanged(const train::TrainConfig& config, Context& context) {
+  if (context.wants_json()) context.json({{"schema", "mlx.train/1"}, {"dry_run", true}, {"unchanged", true}});
+  context.line(fmt::format("{}  {}", context.bold(config.name), context.green("unchanged")));
+}
+
+int threads_of(const ReadyHost& host) {
+  return std::max(1, host.facts.cores / host.host.ranks);
+}
+
+void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& hosts, Context& context) {
+  int ranks = 0;
+  Json places = Json::array();
+  for (const ReadyHost& host : hosts) {
+    ranks += host.host.ranks;
+    places.push_back({{"host", host.host.name},
+                      {"ranks", host.host.ranks},
+                      {"threads", threads_of(host)},
+                      {"cores", host.facts.cores},
+                      {"memory", host.facts.memory},
+                      {"bytes_to_send", host.missing}});
   }
+  if (context.wants_json())
+    context.json({{"schema", "mlx.train/1"}, {"dry_run", true}, {"unchanged", false}, {"ranks", ranks}, {"accumulate", config.accumulate}, {"hosts", places}});
+  context.line(fmt::format("would train {} on {}, a batch in {} parts", context.bold(config.name),
+                           counted(static_cast<std::uint64_t>(ranks), "rank"), config.accumulate));
+  for (const ReadyHost& host : hosts) {
+    const auto size = [](std::uint64_t bytes) { return format_bytes(bytes); };
+    context.line(fmt::format("  {}  {} of {}, {} of memory free, {} to send", host.host.name,
+                             counted(static_cast<std::uint64_t>(host.host.ranks), "rank"), counted(static_cast<std::uint64_t>(threads_of(host)), "thread"),
+                             size(static_cast<std::uint64_t>(host.facts.memory)), size(host.missing)));
+  }
+}
+
+// The training on ranks that are still to be started. Returns the exit code.
+int launch(const TrainOptions& options, const std::vector<dist::Host>& hosts, const train::TrainConfig& config,
+           const train::Inquiry& inquiry, Context& context) {
+  const RankData data{inquiry.dataset, inquiry.base};
+  const std::vector<ReadyHost> ready =
+      hosts.size() > 1 || context.dry_run() ? ask_hosts(hosts, config.portable, data, context)
+                                            : std::vector<ReadyHost>{{hosts[0], {.program = executable_path()}}};
+  if (context.dry_run()) return print_plan(config, ready, context), 0;
+  send_data(ready, data, context);
+  return run_on_ranks(ready, arguments_of(options), context);
 }
 
 int run_train(const TrainOptions& options, Context& context) {
   if (!options.trace.empty()) check_trace(options.trace, context);
-  if (options.ranks < 0 || options.ranks > kMostRanks)
-    fail(ErrorKind::kUsage, "--ranks {}: expected 1 to {}", options.ranks, kMostRanks);
-  const std::unique_ptr<dist::Communicator> others = join_ranks(options.ranks, context);
-  const std::int64_t ranks = others ? others->ranks() : std::max<std::int64_t>(1, options.ranks);
+  const std::vector<dist::Host> hosts = hosts_of(options, context);
+  const int wanted = dist::ranks_on(hosts);
+  const std::unique_ptr<dist::Communicator> others = join_ranks(where_text(options).empty() ? 0 : wanted, context);
+  const std::int64_t ranks = others ? others->ranks() : wanted;
+  if (others && others->rank() > 0) return take_part(*others, context.repository().store(), context), 0;
   train::TrainOptions train;
   train.ranks = others.get();
   train.force = options.force;
@@ -214,20 +271,17 @@ int run_train(const TrainOptions& options, Context& context) {
   train::Profiler profiler(train.backend, context.pool());
   const bool profiles = options.profile || !options.trace.empty();
   const bool host = !train.backend.can().own_memory;  // else --memory is the GPU's
-  config.reading.budget =
-      data_memory(host && train.memory > 0 ? std::max<std::int64_t>(1, train.memory / kDataShare) : 0, context);
+  config.reading.budget = training_data_memory(host ? train.memory : 0, context);
   if (!host) config.options += fmt::format(" --device {}", train.backend.device_word());
   if (train.memory > 0) config.options += " --memory " + options.memory;  // for who resumes it; changes no bit
-  if (options.ranks > 1) config.options += fmt::format(" --ranks {}", options.ranks);
-  if (others && others->rank() > 0) return take_part(config, train, context), 0;
-  std::optional<train::TrainOutcome> known;
-  if (ranks > 1 && !others) {
-    known = train::known_training(context.repository(), config, train, context.progress());
-    if (!known) return run_on_ranks(ranks, arguments_of(options), context);
+  config.options += where_text(options);
+  if ((ranks > 1 && !others) || context.dry_run()) {
+    const train::Inquiry inquiry = train::ask_training(context.repository(), config, train, context.progress());
+    if (!inquiry.known) return launch(options, hosts, config, inquiry, context);
+    if (context.dry_run()) return print_unchanged(config, context), 0;
   }
-  if (profiles && !known) train.profiler = &profiler;
-  const train::TrainOutcome outcome =
-      known ? std::move(*known) : train::train(context.repository(), config, train, context.progress());
+  if (profiles) train.profiler = &profiler;
+  const train::TrainOutcome outcome = train::train(context.repository(), config, train, context.progress());
   const bool profiled = profiles && !outcome.unchanged;
   if (profiled && !profiler.profile().no_peak.empty())
     context.progress().warn("the machine's peak was not measured: " + profiler.profile().no_peak);
@@ -252,6 +306,7 @@ Command add_train() {
   command.summary = "Train a model from a config: makes its next version, and a run";
   command.group = "work";
   command.word_option = "-c";
+  command.dry_run = true;
   command.options = {
       option("-c,--config", "FILE", options->config,
              "The config, with [data], [model] and [train] (default: train.toml)", Complete::kFile),
@@ -265,6 +320,8 @@ Command add_train() {
       flag("--fresh", options->fresh, "Start from the beginning, even if a stopped run has a checkpoint"),
       device_option(options->device),
       integer("--ranks", "N", options->ranks, "Train with N processes on this machine, which share its cores"),
+      option("--hosts", "LIST", options->hosts, "Train on these hosts, such as localhost,b:2 with two processes on b"),
+      option("--hostfile", "FILE", options->hostfile, "The hosts, one a line", Complete::kFile),
       choice("--precision", "TYPE", {"auto", "bf16", "f32", "fp16", "tf32"}, options->precision,
              "The type of products (default: the config's, else f32, on a GPU auto)"),
       choice("--numerics", "WHICH", {"native", "portable"}, options->numerics,
@@ -276,7 +333,7 @@ Command add_train() {
       option("--trace", "FILE", options->trace, "Write a Chrome trace of some steps, for Perfetto", Complete::kFile),
   };
   command.examples = {"mlx train -c train.toml", "mlx train -c train.toml --resume run:3f9c21aa",
-                      "mlx train --set train.epochs=20 --set 'model.hidden=[64, 32]'",
+                      "mlx train --set train.epochs=20 --set 'model.hidden=[64, 32]'", "mlx train --hosts localhost,b:2 -n",
                       "mlx train --force --profile --trace steps.json"};
   command.run = [options](Context& context) { return run_train(*options, context); };
   return command;

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -191,6 +192,14 @@ bool is_folder(const std::string& path) {
 bool is_real_folder(const std::string& path) {
   struct stat info {};
   return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+std::int64_t free_space(const std::string& path) {
+  std::string there = path;
+  while (!path_exists(there) && there != "/" && there != ".") there = parent_path(there);
+  struct statvfs disk {};
+  if (::statvfs(there.c_str(), &disk) != 0) return 0;
+  return static_cast<std::int64_t>(disk.f_bavail) * static_cast<std::int64_t>(disk.f_frsize);
 }
 
 void make_folders(const std::string& path) {

@@ -53,6 +53,18 @@ int exit_code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+// Every host is reached from here, so that none needs a key for another. A host that does not answer for some seconds
+// is lost.
+void add_ssh(const std::string& ssh, std::vector<std::string>& argv) {
+  const std::string agent = ssh.empty() ? "ssh -o BatchMode=yes -o ConnectTimeout=10" : ssh;
+  for (const auto& [name, value] : {std::pair<std::string, std::string>{"plm_rsh_agent", agent},
+                                    {"plm_rsh_no_tree_spawn", "1"},
+                                    {"oob_tcp_keepalive_time", "4"},
+                                    {"oob_tcp_keepalive_intvl", "2"},
+                                    {"oob_tcp_keepalive_probes", "2"}})
+    argv.insert(argv.end(), {"--mca", name, value});
+}
+
 }  // namespace
 
 int stop_signal() {
@@ -64,8 +76,6 @@ std::vector<std::string> mpirun_command(const Launch& launch) {
   // a machine are copied through shared memory: to read another process's memory is forbidden in many containers.
   std::vector<std::string> argv{"mpirun",
                                 "-q",
-                                "--np",
-                                std::to_string(launch.ranks),
                                 "--oversubscribe",
                                 "--bind-to",
                                 "none",
@@ -75,9 +85,19 @@ std::vector<std::string> mpirun_command(const Launch& launch) {
                                 "--mca",
                                 "btl_vader_single_copy_mechanism",
                                 "none"};
-  if (launch.as_root) argv.emplace_back("--allow-run-as-root");
-  for (const auto& [name, value] : launch.variables) argv.insert(argv.end(), {"-x", name + "=" + value});
-  argv.insert(argv.end(), launch.command.begin(), launch.command.end());
+  const auto add = [&](std::initializer_list<std::string> words) { argv.insert(argv.end(), words); };
+  if (launch.as_root) add({"--allow-run-as-root"});
+  if (launch.places.size() > 1) add_ssh(launch.ssh, argv);
+  const char* separator = nullptr;
+  for (const Place& place : launch.places) {
+    if (separator) add({separator});
+    separator = ":";
+    const std::string ranks = std::to_string(place.host.ranks);
+    if (launch.places.size() > 1) add({"--host", place.host.name + ":" + ranks});
+    add({"--np", ranks});
+    for (const auto& [name, value] : place.variables) add({"-x", name + "=" + value});
+    argv.insert(argv.end(), place.command.begin(), place.command.end());
+  }
   return argv;
 }
 

@@ -1,5 +1,5 @@
-// Starting the ranks of a training on this machine: `mpirun` as a child, which starts this program again, once for each
-// rank. What the ranks print comes out of our own streams.
+// Starting the ranks of a training on this machine and others: `mpirun` as a child, which starts a program once for each
+// rank, on other hosts by the user's own ssh. What the ranks print comes out of our own streams.
 #pragma once
 
 #include <string>
@@ -7,14 +7,21 @@
 #include <vector>
 
 #include "base/interruption.h"
+#include "dist/hosts.h"
 
 namespace mlx::dist {
 
+// A host's ranks.
+struct Place {
+  Host host;
+  std::vector<std::string> command;  // the program's absolute path there, and its arguments
+  std::vector<std::pair<std::string, std::string>> variables;  // set for them
+};
+
 struct Launch {
-  std::vector<std::string> command;  // of each rank: the program's absolute path and its arguments
-  int ranks = 2;
-  std::vector<std::pair<std::string, std::string>> variables;  // set for the ranks
-  bool as_root = false;                                        // the user is root, for whom mpirun wants an option
+  std::vector<Place> places;  // the first is this machine
+  std::string ssh;            // a command line to run in place of "ssh"; "" for none
+  bool as_root = false;       // the user is root, for whom mpirun wants an option
 };
 
 // The command line of mpirun.

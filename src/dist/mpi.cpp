@@ -18,10 +18,13 @@
 
 #include "base/error.h"
 #include "base/module.h"
+#include "base/subprocess.h"
 #include "dist/mpi/module.h"
 
 namespace mlx::dist {
 namespace {
+
+constexpr int kNotFound = 127;  // exit code
 
 class Pause {
  public:
@@ -143,6 +146,13 @@ int ranks_started(const Environment& environment) {
   const bool number =
       !text.empty() && text.size() < 8 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
   return number ? std::max(1, std::stoi(text)) : 1;
+}
+
+std::string why_no_mpi() {
+  std::string problem;
+  if (!functions_of<MpiModule>("mlx_mpi", kMpiModuleVersion, problem))
+    return "the module for MPI cannot be opened: " + problem;
+  return run_process({"orted", "--version"}).exit_code == kNotFound ? "there is no orted in PATH" : "";
 }
 
 std::unique_ptr<Communicator> join_ranks(int started) {

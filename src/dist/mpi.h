@@ -11,6 +11,9 @@ namespace mlx::dist {
 // How many ranks mpirun says that it has started, of which this process is one; 1 if it started none.
 int ranks_started(const Environment& environment);
 
+// Why ranks cannot be started on this machine: no module, no `orted`, which mpirun runs there. "" if they can.
+std::string why_no_mpi();
+
 // Joins the other ranks, so many of them, once in a process. When it is destroyed, it waits until they are, except
 // during an exception: then this process ends, and whoever started it ends the others. Throws kMissing if the module or
 // its library is not there, or finds other ranks.

@@ -12,30 +12,17 @@
 #include "registry/versions/domains.h"
 #include "store/crypto/keys.h"
 #include "train/base_model.h"
-#include "train/build_model.h"
 #include "train/loop/goes_on.h"
 #include "train/loop/share_state.h"
 #include "train/loop/training_loop.h"
 #include "train/merge.h"
+#include "train/prepared.h"
 #include "train/repository_sink.h"
-#include "train_sources.h"
 #include "work/inputs.h"
 #include "work/work.h"
 
 namespace mlx::train {
 namespace {
-
-// For ranks whose training rank 0 records.
-class NoSink final : public RunSink {
- public:
-  void begin(std::int64_t /*step*/) override {}
-  void log_metric(std::int64_t /*step*/, std::string /*name*/, double /*value*/) override {}
-  void end_step() override {}
-  void save_checkpoint(CheckpointState /*state*/, bool /*best*/) override {}
-  bool wait_for_checkpoint() override { return true; }
-  std::optional<CheckpointState> last_checkpoint() override { return std::nullopt; }
-  void end() override {}
-};
 
 // Tells the other ranks once what to train; at the latest at its end that there is nothing.
 class Call {
@@ -79,40 +66,26 @@ struct Training {
   Call call = Call(options.ranks);
 };
 
-void read_base_model(Training& t) {
-  t.base = read_base(t.repository, t.config);
-  if (!t.base) return;
-  // Columns and tokens must mean what they meant when the base's weights were trained.
-  t.config.reading.base = std::make_shared<data::Preprocessing>(t.base->model.preprocessing);
-}
-
-std::int64_t examples_of(const Training& t) {
-  return data::training_examples(t.repository.store(), t.dataset.digest, t.config.train_split, t.config.reading, t.data,
-                                 t.config.hold_out, t.built.context, kEnoughExamples);
-}
-
 // Afterwards the config names everything that it left to the data or the device.
 void read_inputs(Training& t) {
-  TrainConfig& config = t.config;
-  t.data = data::describe(t.repository.store(), t.dataset.digest, config.train_split, config.reading);
-  for (const std::string& warning : t.data.table.warnings) t.progress.warn(warning);
-  config.reading.photos.libraries = t.data.photos.libraries;
-  t.built = build_model(config, t.data, t.base ? &t.base->model : nullptr);
-  settle(config, *t.data.kind, config.batch_given ? 0 : examples_of(t));
+  t.base = read_base(t.repository, t.config);
+  Prepared prepared = prepare(t.repository.store(), t.dataset.digest, std::move(t.config),
+                              t.base ? &t.base->model : nullptr, t.options.backend, t.progress);
+  t.config = std::move(prepared.config);
+  t.data = std::move(prepared.data);
+  t.built = std::move(prepared.built);
   if (t.options.merge && !t.built.lora)
-    fail(ErrorKind::kUsage, "--merge is for models with adapters, and {} has no [model] lora", config.file);
-  config.precision = name_of(precision_of(config, t.data, t.options.backend));
+    fail(ErrorKind::kUsage, "--merge is for models with adapters, and {} has no [model] lora", t.config.file);
+}
+
+Prepared prepared(const Training& t) {
+  return {t.config, t.data, t.built};
 }
 
 work::Work describe(const Training& t) {
-  work::Work work;
-  work.command = "train";
+  work::Work work = work_of(prepared(t), t.dataset.digest, t.options.backend);
   work.title = t.options.title;
-  work.inputs = {{"data", t.dataset.digest}};
   if (t.base) work.inputs.emplace_back("init", t.base->version.digest);
-  work.params = resolved(t.config, t.built);
-  work.numerics = {Digest::parse(MLX_TRAIN_SOURCES), t.options.backend, t.config.portable};
-  work.makes = {t.config.name};
   work.force = t.options.force;
   work.resume = t.options.resume;
   return work;
@@ -146,7 +119,6 @@ void describe_work(Training& t) {
   if (t.config.portable) t.options.backend = kernels::portable_backend(t.options.backend);
   // Before the training, which may take hours.
   registry::require_kind(t.repository, t.config.name, registry::ArtifactKind::kModel);
-  read_base_model(t);
   t.dataset = work::resolve_dataset(t.repository, t.config.dataset, t.progress);
   read_inputs(t);
   t.work = describe(t);
@@ -279,17 +251,23 @@ void keep_statistics(const Training& t, const Digest& model, work::ActiveRun& ru
   }
 }
 
-// What ranks must agree on. Where the training starts is rank 0's.
-std::string common_key(const Training& t) {
-  work::Work work = describe(t);
-  std::erase_if(work.inputs, [](const auto& input) { return input.first != "data"; });
-  return key_of(work).text();
+// What the other ranks need to know. Where the training starts is rank 0's.
+SharedWork shared_work(const Training& t) {
+  SharedWork work;
+  work.dataset = t.dataset.digest.text();
+  if (t.base) work.base = t.base->version.digest.text();
+  work.key = key_of(work_of(prepared(t), t.dataset.digest, t.options.backend)).text();
+  work.config = t.config.source;
+  work.precision = t.config.precision;
+  work.portable = t.config.portable;
+  work.memory = t.options.memory;
+  return work;
 }
 
 // The body: trains, stores the model, returns the summary.
 Json train_in(Training& t, work::ActiveRun& run) {
   t.run = run.id;
-  t.call.tell({t.dataset.digest.text(), common_key(t)});
+  t.call.tell(shared_work(t));
   const TrainingData data = load_training_data(t.repository.store(), t.dataset.digest, t.config, t.progress);
   const LoopOptions loop = loop_options(t, run);
   RepositorySink sink(t.repository, run.id, key_of(run.work), loop.resume, t.progress);
@@ -337,13 +315,15 @@ TrainOutcome finish(const Training& t, work::Outcome done) {
 
 }  // namespace
 
-std::optional<TrainOutcome> known_training(registry::Repository& repository, const TrainConfig& config,
-                                           const TrainOptions& options, Progress& progress) {
+Inquiry ask_training(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
+                     Progress& progress) {
   Training t{repository, config, options, progress};
   describe_work(t);
-  std::optional<work::Outcome> known = work::known_answer(repository, t.work);
-  if (!known) return std::nullopt;
-  return finish(t, std::move(*known));
+  Inquiry out;
+  out.dataset = t.dataset.digest;
+  if (t.base) out.base = t.base->version.digest;
+  out.known = work::known_answer(repository, t.work).has_value();
+  return out;
 }
 
 TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
@@ -359,37 +339,6 @@ TrainOutcome train(registry::Repository& repository, const TrainConfig& config, 
     throw;
   }
   return finish(t, std::move(done));
-}
-
-void take_part(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
-               Progress& progress) {
-  dist::Communicator& ranks = *options.ranks;
-  SharedWork work;
-  share_work(ranks, work);
-  if (work.dataset.empty()) return;
-  TrainOptions own = options;
-  own.ranks = nullptr;  // this rank calls nobody
-  Training t{repository, config, own, progress};
-  if (config.portable) t.options.backend = kernels::portable_backend(options.backend);
-  t.dataset.digest = Digest::parse(work.dataset);
-  read_base_model(t);
-  read_inputs(t);
-  if (common_key(t) != work.key) {
-    throw Error(ErrorKind::kConflict, fmt::format("{} would not train the same model as rank 0", ranks.name()),
-                "give all ranks the same mlx, the same config and the same kind of CPU, or --numerics portable");
-  }
-  const TrainingData data = load_training_split(repository.store(), t.dataset.digest, t.config, progress);
-  LoopOptions loop;
-  loop.backend = t.options.backend;
-  loop.memory = t.options.memory;
-  loop.ranks = &ranks;
-  NoSink sink;
-  try {
-    run_training(t.config, t.built, data, loop, sink, repository.pool(), progress);
-  } catch (const Error& error) {
-    // All ranks stop then, and rank 0 says why.
-    if (error.kind != ErrorKind::kInterrupted && error.kind != ErrorKind::kDiverged) throw;
-  }
 }
 
 }  // namespace mlx::train

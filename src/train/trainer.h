@@ -10,6 +10,7 @@
 #include "registry/versions/runs.h"
 #include "train/config/config.h"
 #include "train/loop/profile.h"
+#include "work/numerics.h"
 
 namespace mlx::train {
 
@@ -39,15 +40,18 @@ struct TrainOutcome {
 // from its last checkpoint. If the run to resume had other epochs, rates or another schedule, continues from its last
 // state as a new run. If interrupted, makes a checkpoint, ends the run as "interrupted" and throws kInterrupted with a
 // hint how to resume. For NaN or Inf, ends the run as failed; kDiverged names the step.
-// With ranks it is for rank 0.
+// With ranks it is for rank 0; other_rank.h is for the others.
 TrainOutcome train(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                    Progress& progress);
-// The outcome of train() if it is `unchanged`. Trains nothing.
-std::optional<TrainOutcome> known_training(registry::Repository& repository, const TrainConfig& config,
-                                           const TrainOptions& options, Progress& progress);
-// What every other rank does meanwhile: reads the data and takes part in the steps, if there are any. The repository is
-// only read. Throws kConflict if its config, data or program would not train the same model as rank 0's.
-void take_part(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
-               Progress& progress);
+// What train() would do, of which it does nothing.
+struct Inquiry {
+  bool known = false;          // it would be `unchanged`
+  Digest dataset;              // that it reads
+  std::optional<Digest> base;  // the model that it starts from
+};
+Inquiry ask_training(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
+                     Progress& progress);
+// Of a training with this backend, on this machine.
+work::Numerics numerics_of(kernels::Backend backend, bool portable);
 
 }  // namespace mlx::train

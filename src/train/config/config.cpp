@@ -132,10 +132,16 @@ constexpr TargetLoss kLosses[] = {
 }  // namespace
 
 TrainConfig read_train_config(const std::string& file, const std::vector<std::string>& sets) {
-  TomlNode root = parse_toml(read_text(file), file);
+  return parse_train_config(read_text(file), file, sets);
+}
+
+TrainConfig parse_train_config(const std::string& text, const std::string& file,
+                               const std::vector<std::string>& sets) {
+  TomlNode root = parse_toml(text, file);
   for (const std::string& set : sets) set_toml(root, set, "--set");
   TomlReader top(root, file, "");
   TrainConfig config;
+  config.source = {file, text, sets};
   config.file = file;
   read_data(top.table("data", true), config);
   TomlReader model = top.table("model", true);

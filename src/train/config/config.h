@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data/dataset.h"
 #include "graph/passes/passes.h"
@@ -16,7 +17,14 @@
 
 namespace mlx::train {
 
+// A config as it was read: by its text and what overrides it, it can be read again elsewhere.
+struct ConfigSource {
+  std::string file, text;         // `file` is for messages
+  std::vector<std::string> sets;  // "train.epochs=20"
+};
+
 struct TrainConfig {
+  ConfigSource source;
   // [data]
   std::string dataset;  // a reference: "data/fashion"
   std::string train_split = "train";
@@ -54,6 +62,9 @@ struct TrainConfig {
 
 // Throws kUsage with file, line, key and what was expected; kNotFound. `sets`, "train.epochs=20", override the file.
 TrainConfig read_train_config(const std::string& file, const std::vector<std::string>& sets = {});
+// The same for the file's text.
+TrainConfig parse_train_config(const std::string& text, const std::string& file,
+                               const std::vector<std::string>& sets = {});
 // Sets the defaults that depend on the data: the optimizer (Kind::optimizer), and a batch of 128. With fewer than 1024
 // training `examples` the batch is the largest power of two that gives an epoch eight batches.
 void settle(TrainConfig& config, const data::Kind& kind, std::int64_t examples);

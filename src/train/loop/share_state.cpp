@@ -23,8 +23,22 @@ Json told_by_rank_0(dist::Communicator& ranks, const Json& own) {
 
 void share_work(dist::Communicator& ranks, SharedWork& work) {
   if (ranks.ranks() == 1) return;
-  const Json told = told_by_rank_0(ranks, {{"dataset", work.dataset}, {"key", work.key}});
-  work = {json_string(told, "dataset", "rank 0"), json_string(told, "key", "rank 0")};
+  const Json told = told_by_rank_0(ranks, {{"base", work.base},
+                                           {"config", work.config.text},
+                                           {"dataset", work.dataset},
+                                           {"file", work.config.file},
+                                           {"key", work.key},
+                                           {"memory", work.memory},
+                                           {"portable", work.portable},
+                                           {"precision", work.precision},
+                                           {"sets", work.config.sets}});
+  const auto text = [&](const char* name) { return json_string(told, name, "rank 0"); };
+  std::vector<std::string> sets;
+  for (const Json& set : json_array(told, "sets", "rank 0")) sets.push_back(set.get<std::string>());
+  work.dataset = text("dataset"), work.base = text("base"), work.key = text("key");
+  work.config = {text("file"), text("config"), std::move(sets)};
+  work.precision = text("precision"), work.portable = told.at("portable").get<bool>();
+  work.memory = json_int(told, "memory", "rank 0");
 }
 
 void share_state(dist::Communicator& ranks, CheckpointState& state) {

@@ -2,15 +2,24 @@
 // split. Does nothing for a rank alone.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "dist/communicator.h"
+#include "train/config/config.h"
 #include "train/config/selection.h"
 #include "train/loop/checkpoint.h"
 
 namespace mlx::train {
 
 struct SharedWork {
-  std::string dataset;  // its digest; "" if there is nothing to train
-  std::string key;      // of all that ranks must have in common
+  std::string dataset;    // its digest; "" if there is nothing to train
+  std::string base;       // the digest of the model that training starts from; "" for none
+  std::string key;        // of all that ranks must have in common
+  ConfigSource config{};  // as rank 0 has read it
+  std::string precision;  // that it chose
+  bool portable = false;
+  std::int64_t memory = 0;  // bytes that each rank may take; 0: unlimited
 };
 void share_work(dist::Communicator& ranks, SharedWork& work);
 

@@ -1,0 +1,201 @@
+// ssh HOST mlx rank --facts, and a store on each host that is filled as a remote is.
+#include "cmd/hosts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <thread>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/module.h"
+#include "base/parallel.h"
+#include "base/path.h"
+#include "base/process_use.h"
+#include "base/ssh.h"
+#include "base/subprocess.h"
+#include "base/text.h"
+#include "cmd/backend.h"
+#include "dist/mpi.h"
+#include "nn/model_json.h"
+#include "registry/repository.h"
+#include "store/remote/transfer.h"
+#include "train/trainer.h"
+
+namespace mlx::cmd {
+namespace {
+
+constexpr std::int64_t kLargestClockDifference = 60;  // seconds
+constexpr const char* kSsh = "ssh -o BatchMode=yes -o ConnectTimeout=10";
+
+// The folder of data for ranks, which other repositories share.
+std::string cache_folder(const Environment& environment) {
+  if (const auto named = environment.get("XDG_CACHE_HOME"); named && named->starts_with('/'))
+    return join_path(*named, "mlx/data");
+  return join_path(environment.get("HOME").value_or("/"), ".cache/mlx/data");
+}
+
+// The last line that says something, without "mlx: error: ".
+std::string last_line(std::string_view text) {
+  constexpr std::string_view kOurs = "mlx: error: ";
+  std::string found;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = printable(trimmed(text.substr(at, end - at)));
+    if (!line.empty() && !line.starts_with("hint: ")) found = line;
+    at = end + 1;
+  }
+  return found.starts_with(kOurs) ? found.substr(kOurs.size()) : found;
+}
+
+struct Answer {
+  dist::HostFacts facts;
+  std::vector<dist::Obstacle> obstacles;
+};
+
+dist::Obstacle failure_of(const SshTarget& target, const ProcessResult& ssh) {
+  constexpr int kUsage = 2, kNotFound = 127;
+  const std::string said = last_line(ssh.err);
+  if (ssh.exit_code == kSshFailed)
+    return {said.empty() ? "ssh cannot reach it" : said, ssh_hint(target, ssh.err).value_or("try: ssh " + target.login() + " true")};
+  const std::string text = said.empty() ? fmt::format("`mlx rank` ended there with {}", ssh.exit_code) : said;
+  if (ssh.exit_code == kNotFound) return {text, "install mlx there, or name it with MLX_REMOTE_MLX=PATH"};
+  if (ssh.exit_code == kUsage) return {text, "upgrade mlx there, or name another one with MLX_REMOTE_MLX=PATH"};
+  return {text, fmt::format("try: ssh {} mlx rank --facts", target.login())};
+}
+
+Answer ask(const dist::Host& host, const Environment& environment) {
+  Answer out;
+  SshTarget target;
+  target.host = host.name;
+  const std::string program = environment.get("MLX_SSH_COMMAND").value_or(kSsh);
+  const std::string mlx = remote_word(environment.get("MLX_REMOTE_MLX").value_or("mlx"));
+  const ProcessResult ssh = run_process(ssh_command(target, program, mlx + " rank --facts"));
+  if (ssh.exit_code != 0) {
+    out.obstacles.push_back(failure_of(target, ssh));
+    return out;
+  }
+  try {
+    out.facts = dist::facts_from_json(parse_json(ssh.out, host.name), host.name);
+  } catch (const Error&) {
+    out.obstacles.push_back({"it does not answer as mlx does: " + printable(ssh.out.substr(0, 80)),
+                             "a login there must print nothing: look at its ~/.bashrc"});
+  }
+  return out;
+}
+
+std::vector<Answer> ask_all(const std::vector<dist::Host>& hosts, const Environment& environment) {
+  std::vector<Answer> answers(hosts.size());
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    if (!hosts[i].here()) threads.emplace_back([&, i] { answers[i] = ask(hosts[i], environment); });
+  threads.clear();
+  return answers;
+}
+
+// All that ranks read. The bases of deltas are added when they are sent.
+std::vector<store::ObjectRef> objects_of(const store::Store& store, const RankData& data) {
+  std::vector<store::ObjectRef> out;
+  const auto add = [&](store::ObjectKind kind, const Digest& id) { out.emplace_back(kind, id); };
+  store.visit_reachable_manifest(data.dataset, add);
+  if (!data.base) return out;
+  for (const store::ShardRef& shard : store.shards(*data.base)) add(store::ObjectKind::kShard, shard.id);
+  for (const store::Entry& entry : store.entries(*data.base))
+    if (entry.path != nn::kWeightsFile) store.visit_reachable_blob(entry.content, add);
+  add(store::ObjectKind::kManifest, *data.base);
+  return out;
+}
+
+std::unique_ptr<store::Remote> open_cache(const ReadyHost& host, bool create, Context& context) {
+  store::RemoteOptions options;
+  options.create = create;
+  options.environment = context.environment();
+  options.interruption = &context.progress().interruption();
+  return store::open_remote(host.host.name + ":" + host.facts.cache, options, context.disk(), context.pool());
+}
+
+std::uint64_t missing_bytes(const ReadyHost& host, const std::vector<store::ObjectRef>& objects, Context& context) {
+  const store::Store& store = context.repository().store();
+  try {
+    return store::stored_bytes(store, store::missing_objects(*open_cache(host, false, context), objects));
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kNotFound) throw;
+    return store::stored_bytes(store, objects);  // there is no cache yet
+  }
+}
+
+void refuse_encrypted(Context& context) {
+  if (!context.repository().store().encrypted()) return;
+  throw Error(ErrorKind::kRefused, "the repository is encrypted, and ranks on other hosts have no keys of it",
+              "train on this machine: --ranks");
+}
+
+}  // namespace
+
+dist::HostFacts own_facts(Context& context) {
+  dist::HostFacts out;
+  const kernels::Backend backend = chosen_backend(context, "cpu");
+  const auto numerics = [&](bool portable) {
+    return train::numerics_of(portable ? kernels::portable_backend(backend) : backend, portable);
+  };
+  out.version = MLX_VERSION;
+  out.program = executable_path();
+  out.sources = numerics(false).sources.hex();
+  out.native = numerics_id(numerics(false)).hex(), out.portable = numerics_id(numerics(true)).hex();
+  out.isa = kernels::hardware_of(backend);
+  out.mpi = dist::why_no_mpi();
+  out.cache = cache_folder(context.environment());
+  out.cores = cores();
+  out.memory = machine_memory() - resident_memory();
+  out.disk = free_space(out.cache);
+  out.time = static_cast<std::int64_t>(std::time(nullptr));
+  return out;
+}
+
+std::vector<ReadyHost> ask_hosts(const std::vector<dist::Host>& hosts, bool portable, const RankData& data,
+                                 Context& context) {
+  refuse_encrypted(context);
+  const dist::HostFacts own = own_facts(context);
+  const std::vector<store::ObjectRef> objects = objects_of(context.repository().store(), data);
+  std::vector<Answer> answers = ask_all(hosts, context.environment());
+  std::vector<ReadyHost> out;
+  int unable = 0;
+  std::string hint;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    ReadyHost host{hosts[i], hosts[i].here() ? own : std::move(answers[i].facts)};
+    std::vector<dist::Obstacle>& found = answers[i].obstacles;
+    if (!hosts[i].here() && found.empty()) {
+      host.missing = missing_bytes(host, objects, context);
+      found = dist::obstacles(own, host.facts, portable, static_cast<std::int64_t>(host.missing));
+      if (const std::int64_t ahead = host.facts.time - own.time; std::abs(ahead) > kLargestClockDifference)
+        context.progress().warn(fmt::format("{}: its clock differs by {} s", hosts[i].name, ahead));
+    }
+    if (hosts[i].here() && !own.mpi.empty()) found.push_back({own.mpi, "install Open MPI: apt install openmpi-bin"});
+    for (const dist::Obstacle& each : found) {
+      context.say(fmt::format("{}: {}\n  {}", hosts[i].name, each.text, each.hint));
+      if (hint.empty()) hint = each.hint;
+    }
+    unable += !found.empty();
+    out.push_back(std::move(host));
+  }
+  if (unable > 0) {
+    throw Error(ErrorKind::kMissing, fmt::format("{} of {} hosts cannot take part; nothing was started", unable, hosts.size()),
+                hint);
+  }
+  return out;
+}
+
+void send_data(const std::vector<ReadyHost>& hosts, const RankData& data, Context& context) {
+  const store::Store& store = context.repository().store();
+  const std::vector<store::ObjectRef> objects = objects_of(store, data);
+  for (const ReadyHost& host : hosts) {
+    if (host.host.here()) continue;
+    const std::unique_ptr<store::Remote> cache = open_cache(host, true, context);
+    const std::uint64_t sent = store::send_objects(store, *cache, objects, context.progress());
+    if (sent > 0) context.say(fmt::format("{}: {} of data sent", host.host.name, format_bytes(sent)));
+  }
+}
+
+}  // namespace mlx::cmd

@@ -1,0 +1,36 @@
+// Other hosts before ranks are started there: asked whether they can take part, and given the data.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "cmd/cli/cli.h"
+#include "dist/host_facts.h"
+#include "dist/hosts.h"
+
+namespace mlx::cmd {
+
+// What this machine would say of itself.
+dist::HostFacts own_facts(Context& context);
+
+// What ranks there read.
+struct RankData {
+  Digest dataset;
+  std::optional<Digest> base;  // a model: its weights are not sent
+};
+
+struct ReadyHost {
+  dist::Host host;
+  dist::HostFacts facts;
+  std::uint64_t missing = 0;  // stored bytes of the data that it lacks
+};
+// Asks all hosts at once. Tells every problem of every host, and throws if there is one.
+std::vector<ReadyHost> ask_hosts(const std::vector<dist::Host>& hosts, bool portable, const RankData& data,
+                                 Context& context);
+// Sends each host what it lacks into its cache, from which its ranks read. Interrupted, it goes on where it stopped.
+void send_data(const std::vector<ReadyHost>& hosts, const RankData& data, Context& context);
+
+}  // namespace mlx::cmd

@@ -1,0 +1,69 @@
+// Rebuilds the training from rank 0's words, and trains without recording anything.
+#include "train/other_rank.h"
+
+#include <optional>
+
+#include "base/error.h"
+#include "train/loop/share_state.h"
+#include "train/loop/training_loop.h"
+#include "train/prepared.h"
+
+namespace mlx::train {
+namespace {
+
+// Rank 0 records the training.
+class NoSink final : public RunSink {
+ public:
+  void begin(std::int64_t /*step*/) override {}
+  void log_metric(std::int64_t /*step*/, std::string /*name*/, double /*value*/) override {}
+  void end_step() override {}
+  void save_checkpoint(CheckpointState /*state*/, bool /*best*/) override {}
+  bool wait_for_checkpoint() override { return true; }
+  std::optional<CheckpointState> last_checkpoint() override { return std::nullopt; }
+  void end() override {}
+};
+
+TrainConfig config_of(const SharedWork& work, const OtherRank& rank) {
+  TrainConfig config = parse_train_config(work.config.text, work.config.file, work.config.sets);
+  set_precision(config, work.precision);
+  set_numerics(config, work.portable ? "portable" : "native");
+  config.reading.budget = rank.data_memory(work.memory);
+  return config;
+}
+
+Prepared prepare(const store::Store& store, const SharedWork& work, const OtherRank& rank, kernels::Backend backend,
+                 Progress& progress) {
+  const Digest dataset = Digest::parse(work.dataset);
+  std::optional<nn::Model> base;
+  if (!work.base.empty()) base = nn::load_description(store, Digest::parse(work.base));
+  Prepared out = prepare(store, dataset, config_of(work, rank), base ? &*base : nullptr, backend, progress);
+  if (key_of(work_of(out, dataset, backend)).text() != work.key) {
+    throw Error(ErrorKind::kConflict, "this rank would not train the same model as rank 0",
+                "give all ranks the same mlx and the same kind of CPU, or --numerics portable");
+  }
+  return out;
+}
+
+}  // namespace
+
+void take_part(const store::Store& store, Pool& pool, const OtherRank& rank, Progress& progress) {
+  SharedWork work;
+  share_work(rank.ranks, work);
+  if (work.dataset.empty()) return;
+  const kernels::Backend backend = work.portable ? kernels::portable_backend(rank.backend) : rank.backend;
+  const Prepared prepared = prepare(store, work, rank, backend, progress);
+  const TrainingData data = load_training_split(store, Digest::parse(work.dataset), prepared.config, progress);
+  LoopOptions loop;
+  loop.backend = backend;
+  loop.memory = work.memory;
+  loop.ranks = &rank.ranks;
+  NoSink sink;
+  try {
+    run_training(prepared.config, prepared.built, data, loop, sink, pool, progress);
+  } catch (const Error& error) {
+    // All ranks stop then, and rank 0 says why.
+    if (error.kind != ErrorKind::kInterrupted && error.kind != ErrorKind::kDiverged) throw;
+  }
+}
+
+}  // namespace mlx::train

@@ -1,0 +1,106 @@
+# Training on several hosts over SSH, with real sshds in network namespaces: workers have no repository, the model has the
+# bits of one rank, and what stands in the way is said before anything is started.
+here=$(dirname "$0")
+# shellcheck source=hosts.sh
+source "$here/hosts.sh"
+# shellcheck source=lib.sh
+source "$here/lib.sh"
+trap 'hosts_end; cleanup' EXIT
+[ -f "$(dirname "$mlx_binary")/lib/mlx/mlx_mpi.so" ] || { echo "skipped: mlx was built without Open MPI"; exit 77; }
+start_hosts a b
+# shellcheck source=families.sh
+source "$here/families.sh"
+digest() { json "d['digest']"; }
+
+# -n says what would be, and changes nothing.
+expect 0 mlx train -c cnn.toml --set train.accumulate=4 --hosts localhost,a:2,b -n
+has "$out" 'on 4 ranks, a batch in 4 parts'
+has "$out" '  a  2 ranks of 1 thread'
+lacks "$out" 'a  2 ranks of 1 thread, 0 B'
+[ ! -e home_a/cache ] || fail "-n has written on a host"
+expect 0 mlx train -c cnn.toml --set train.accumulate=4 --hosts localhost,a:2,b -n --json
+same "$(json "[(h['host'], h['ranks']) for h in d['hosts']]")" "[('localhost', 1), ('a', 2), ('b', 1)]"
+same "$(json "d['hosts'][1]['bytes_to_send'] > 0")" True
+
+for name in cnn gpt2 mlp; do
+  expect 0 mlx train -c $name.toml --set train.accumulate=4 --hosts localhost,a:2,b --json
+  many=$(digest)
+  same "$(json "d['summary']['ranks']")" 4
+  expect 0 mlx train -c $name.toml --set train.accumulate=4 --force --json
+  same "$name: $many" "$name: $(digest)"
+  expect 0 mlx train -c $name.toml --set train.accumulate=4 --hosts localhost,a:2,b --json
+  same "$(json "d['unchanged']")" True
+done
+[ ! -e home_a/.mlx ] || fail "a worker has got a repository"
+# What is there is not sent again.
+printf 'localhost  # this machine\n\na slots=2\nb:1\n' >hostfile
+expect 0 mlx train -c cnn.toml --set train.seed=5 --set train.accumulate=4 --hostfile hostfile -n --json
+same "$(json "[h['bytes_to_send'] for h in d['hosts']]")" "[0, 0, 0]"
+# A base's description is enough for workers.
+sed 's/name = "cnn"/name = "tuned"\ninit = "cnn"/' cnn.toml >tuned.toml
+expect 0 mlx train -c tuned.toml --set train.accumulate=2 --hosts localhost,b --json
+tuned=$(digest)
+expect 0 mlx train -c tuned.toml --set train.accumulate=2 --force --json
+same "$tuned" "$(digest)"
+none_left
+
+# A long training that is ended in every way goes on from its checkpoint.
+sed 's/^epochs = 2/epochs = 5000\naccumulate = 4\ncheckpoint_every = "100 steps"/' cnn.toml >long.toml
+stopped() { # WHAT CODE COMMAND...: runs the command once ranks train on a and b
+  local what=$1 expected=$2 code=0
+  shift 2
+  "$mlx_binary" train -c long.toml --hosts localhost,a,b:2 >/dev/null 2>"$work/.err" &
+  launcher=$!
+  for _ in {1..200}; do
+    mlx log --runs --json | python3 -c 'import json,sys; sys.exit(json.load(sys.stdin)["runs"][0]["status"] != "running")' && [ -n "$(runs_on b | grep -v "$(on b pgrep -x orted | paste -sd'|')")" ] && break
+    sleep 0.05
+  done
+  sleep 1
+  "$@"
+  wait $launcher || code=$?
+  same "$what: $code" "$what: $expected"
+  none_left
+}
+worker() { for process in $(runs_on b); do [ "$(cat "/proc/$process/comm")" != mlx ] || { echo "$process"; break; }; done; }
+stopped TERM 143 eval 'kill -TERM $launcher'
+has "$(cat .err)" 'a checkpoint is kept'
+stopped KILL 137 eval 'kill -KILL $launcher'
+stopped 'rank killed' 7 eval 'kill -KILL $(worker)'
+has "$(cat .err)" 'the same command continues from the last checkpoint'
+expect 0 mlx train -c long.toml --hosts localhost,a:3 --json
+resumed=$(digest)
+same "$(json "'resumed_from' in d['summary']")" True
+expect 0 mlx train -c long.toml --force --json
+same "$resumed" "$(digest)"
+
+# What cannot be is said before anything is started.
+train() { mlx train -c mlp.toml --set train.seed=9 --set train.accumulate=4 "$@"; }
+error 2 'this machine is not among the hosts' train --hosts a,b
+error 2 'the host a stands there twice' train --hosts localhost,a,a
+error 2 "'0' is no number of ranks from 1 to 4096" train --hosts localhost,a:0
+error 2 "'-oProxyCommand=x' is no name of a host" train --hosts localhost,-oProxyCommand=x
+error 2 "'me@a' is no name of a host" train --hosts localhost,me@a
+error 2 'exclude each other' train --hosts localhost,a --ranks 2
+printf 'localhost\na 2\n' >hostfile
+error 2 "hostfile:2: expected slots=N, found '2'" train --hostfile hostfile
+: >hostfile
+error 2 'hostfile: it names no host' train --hostfile hostfile
+error 2 'accumulate = 4 micro-batches cannot be shared among 3 ranks' train --hosts localhost,a:2
+# All problems of all hosts at once.
+rm home_a/bin/mlx
+error 8 '2 of 4 hosts cannot take part; nothing was started' train --hosts localhost,a,b,nowhere
+has "$err" 'a: '
+has "$err" 'install mlx there, or name it with MLX_REMOTE_MLX=PATH'
+has "$err" 'nowhere: '
+has "$err" 'Could not resolve hostname'
+printf '#!/bin/sh\n[ "$1" != rank ] && exec "%s" "$@"\n"%s" rank --facts | sed %s\n' "$mlx_binary" "$mlx_binary" "'s/\"sources\":\"..../\"sources\":\"0000/'" >home_a/bin/mlx
+chmod +x home_a/bin/mlx
+error 8 '1 of 3 hosts cannot take part' train --hosts localhost,a:2,b
+has "$err" 'a: its mlx is 0.1.0, built from other sources than this one'
+printf '#!/bin/sh\n"%s" rank --facts | sed %s\n' "$mlx_binary" "'s/\"native\":\"..../\"native\":\"0000/'" >home_a/bin/mlx
+error 8 'hosts cannot take part' train --hosts localhost,a:2,b
+has "$err" '--numerics portable gives the same bits on all of them'
+printf '#!/bin/sh\necho hello\n' >home_a/bin/mlx
+error 8 'hosts cannot take part' train --hosts localhost,a:2,b
+has "$err" 'a: it does not answer as mlx does: hello'
+none_left
