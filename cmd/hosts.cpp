@@ -132,6 +132,26 @@ void refuse_encrypted(Context& context) {
               "train on this machine: --ranks");
 }
 
+// One obstacle is the error; of several each has a line before it.
+void refuse_obstacles(const std::vector<dist::Host>& hosts, const std::vector<Answer>& answers, Context& context) {
+  struct OfHost {
+    const std::string& host;
+    const dist::Obstacle& obstacle;
+  };
+  std::vector<OfHost> all;
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    for (const dist::Obstacle& each : answers[i].obstacles) all.push_back({hosts[i].name, each});
+  if (all.empty()) return;
+  const auto text = [](const OfHost& each) { return fmt::format("{}: {}", each.host, each.obstacle.text); };
+  if (all.size() == 1)
+    throw Error(ErrorKind::kMissing, text(all[0]) + "; nothing was started", all[0].obstacle.hint);
+  for (const OfHost& each : all) context.say(fmt::format("{} ({})", text(each), each.obstacle.hint));
+  const auto unable = std::ranges::count_if(answers, [](const Answer& each) { return !each.obstacles.empty(); });
+  throw Error(ErrorKind::kMissing,
+              fmt::format("{} of {} hosts cannot take part; nothing was started", unable, hosts.size()),
+              "the lines above say what stands in the way");
+}
+
 }  // namespace
 
 dist::HostFacts own_facts(Context& context) {
@@ -161,29 +181,24 @@ std::vector<ReadyHost> ask_hosts(const std::vector<dist::Host>& hosts, bool port
   const std::vector<store::ObjectRef> objects = objects_of(context.repository().store(), data);
   std::vector<Answer> answers = ask_all(hosts, context.environment());
   std::vector<ReadyHost> out;
-  int unable = 0;
-  std::string hint;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    ReadyHost host{hosts[i], hosts[i].here() ? own : std::move(answers[i].facts)};
     std::vector<dist::Obstacle>& found = answers[i].obstacles;
-    if (!hosts[i].here() && found.empty()) {
-      host.missing = missing_bytes(host, objects, context);
-      found = dist::obstacles(own, host.facts, portable, static_cast<std::int64_t>(host.missing));
-      if (const std::int64_t ahead = host.facts.time - own.time; std::abs(ahead) > kLargestClockDifference)
-        context.progress().warn(fmt::format("{}: its clock differs by {} s", hosts[i].name, ahead));
+    if (hosts[i].here()) {
+      if (!own.mpi.empty()) found.push_back({own.mpi, "install Open MPI: apt install openmpi-bin"});
+      out.push_back({hosts[i], own});
+      continue;
     }
-    if (hosts[i].here() && !own.mpi.empty()) found.push_back({own.mpi, "install Open MPI: apt install openmpi-bin"});
-    for (const dist::Obstacle& each : found) {
-      context.say(fmt::format("{}: {}\n  {}", hosts[i].name, each.text, each.hint));
-      if (hint.empty()) hint = each.hint;
-    }
-    unable += !found.empty();
-    out.push_back(std::move(host));
+    out.push_back({hosts[i], std::move(answers[i].facts)});
+    if (!found.empty()) continue;
+    ReadyHost& host = out.back();
+    found = dist::obstacles(own, host.facts, portable, 0);
+    if (!found.empty()) continue;
+    host.missing = missing_bytes(host, objects, context);
+    found = dist::obstacles(own, host.facts, portable, static_cast<std::int64_t>(host.missing));
+    if (const std::int64_t ahead = host.facts.time - own.time; std::abs(ahead) > kLargestClockDifference)
+      context.progress().warn(fmt::format("{}: its clock differs by {} s", hosts[i].name, ahead));
   }
-  if (unable > 0) {
-    throw Error(ErrorKind::kMissing, fmt::format("{} of {} hosts cannot take part; nothing was started", unable, hosts.size()),
-                hint);
-  }
+  refuse_obstacles(hosts, answers, context);
   return out;
 }
 

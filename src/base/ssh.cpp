@@ -21,7 +21,7 @@ struct Symptom {
 constexpr Symptom kSymptoms[] = {
     {"Host key verification failed", "check the host's key, then accept it once: ssh {} true"},
     {"Permission denied (", "mlx uses ssh's own keys and settings; this has to work: ssh {} true"},
-    {"Could not resolve hostname", "is the host's name in the URL right? `mlx remote` shows it"},
+    {"Could not resolve hostname", "is the host's name right? ssh's config or DNS must know it"},
     {"Connection refused", "does an SSH server listen there? try: ssh {} true"},
     {"Connection timed out", "is the host up and reachable? try: ssh {} true"},
     {"No route to host", "is the host up and reachable? try: ssh {} true"},

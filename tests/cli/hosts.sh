@@ -47,6 +47,7 @@ start_hosts() {
     unshare --net --uts sleep 100000 &
     host_process[$name]=$!
     host_pids="$host_pids $!"
+    disown
     until [ "$(readlink "/proc/${host_process[$name]}/ns/net")" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.01; done
     ip link add "to_$name" type veth peer name eth0 netns "${host_process[$name]}"
     ip link set "to_$name" master bridge0 up
@@ -72,6 +73,7 @@ TEXT
       "UserKnownHostsFile $ssh_folder/known_hosts" "StrictHostKeyChecking yes" "BatchMode yes" "ConnectTimeout 5" >>"$ssh_folder/ssh_config"
     on "$name" "$(command -v sshd)" -D -e -f "$ssh_folder/sshd_$name" 2>"$ssh_folder/sshd_$name.log" &
     host_pids="$host_pids $!"
+    disown
   done
   export MLX_SSH_COMMAND="ssh -F $ssh_folder/ssh_config"
   unset MLX_REMOTE_MLX
