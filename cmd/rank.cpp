@@ -26,6 +26,7 @@ int run_rank(const RankOptions& options, Context& context) {
     throw Error(ErrorKind::kUsage, "rank is one of several that `mlx train --hosts` starts",
                 "mlx train --hosts localhost,HOST");
   }
+  const Ties ties = ties_of(others.get(), context);
   store::StoreOptions reading;
   reading.interruption = &context.progress().interruption();
   const store::Store store(options.store, context.disk(), context.pool(), reading);

@@ -70,6 +70,14 @@ std::unique_ptr<dist::Communicator> join_ranks(std::int64_t wanted, Context& con
   return dist::join_ranks(started);
 }
 
+Ties ties_of(const dist::Communicator* ranks, Context& context) {
+  Ties out;
+  const auto asked = [&](const char* name) { return ranks && context.environment().get(name).has_value(); };
+  if (asked(dist::kLifelineVariable)) out.lifeline = std::make_unique<dist::Lifeline>(STDIN_FILENO);
+  if (asked(dist::kPulseVariable)) out.pulse = std::make_unique<dist::Pulse>(*ranks, STDERR_FILENO);
+  return out;
+}
+
 void take_part(dist::Communicator& ranks, const store::Store& store, Context& context) {
   const train::OtherRank rank{ranks, chosen_backend(context, "cpu"),
                               [&](std::int64_t memory) { return training_data_memory(memory, context); }};
@@ -89,10 +97,14 @@ int run_on_ranks(const std::vector<ReadyHost>& hosts, const std::vector<std::str
   launch.as_root = ::geteuid() == 0;
   context.flush();
   const Interruption& interruption = context.progress().interruption();
-  const int code = dist::run_ranks(launch, interruption);
-  if (code != 0 && interruption.signal() != 0) return kKilled + interruption.signal();
-  if (code <= kKilled) return code;
-  throw Error(ErrorKind::kIo, fmt::format("a rank was ended by signal {}, and the others with it", code - kKilled),
+  const dist::RanksEnd end = dist::run_ranks(launch, interruption, [](std::string_view line) {
+    const std::string text = std::string(line) + "\n";
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  });
+  if (end.code != 0 && interruption.signal() != 0) return kKilled + interruption.signal();
+  if (end.code == 0 || (end.why.empty() && end.code <= kKilled)) return end.code;
+  throw Error(ErrorKind::kIo,
+              end.why.empty() ? fmt::format("a rank was ended by signal {}", end.code - kKilled) : end.why,
               "the same command continues from the last checkpoint, on any number of ranks");
 }
 

@@ -8,6 +8,8 @@
 #include "cmd/cli/cli.h"
 #include "cmd/hosts.h"
 #include "dist/communicator.h"
+#include "dist/lifeline.h"
+#include "dist/pulse.h"
 #include "store/pack/store.h"
 
 namespace mlx::cmd {
@@ -15,6 +17,14 @@ namespace mlx::cmd {
 // The other ranks, if this process is one of several that MPI has started; else null. `wanted`: how many there should
 // be, 0 if nobody said; throws kUsage if MPI has started another number.
 std::unique_ptr<dist::Communicator> join_ranks(std::int64_t wanted, Context& context);
+
+// What ties a rank to whoever has launched it, as far as they ask for it.
+struct Ties {
+  std::unique_ptr<dist::Lifeline> lifeline;
+  std::unique_ptr<dist::Pulse> pulse;
+};
+// `ranks`: null for none.
+Ties ties_of(const dist::Communicator* ranks, Context& context);
 
 // Takes part in what rank 0 trains, with data from the store. Errors name this rank.
 void take_part(dist::Communicator& ranks, const store::Store& store, Context& context);

@@ -252,6 +252,7 @@ int run_train(const TrainOptions& options, Context& context) {
   const std::vector<dist::Host> hosts = hosts_of(options, context);
   const int wanted = dist::ranks_on(hosts);
   const std::unique_ptr<dist::Communicator> others = join_ranks(where_text(options).empty() ? 0 : wanted, context);
+  const Ties ties = ties_of(others.get(), context);
   const std::int64_t ranks = others ? others->ranks() : wanted;
   if (others && others->rank() > 0) return take_part(*others, context.repository().store(), context), 0;
   train::TrainOptions train;

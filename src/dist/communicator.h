@@ -6,6 +6,7 @@
 // thread at a time, which need not be the one that made it. A failed transfer throws kIo, and names the other rank.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,12 @@
 
 namespace mlx::dist {
 
+// What a rank does now. Written by its own threads, read by any.
+struct Activity {
+  std::atomic<std::int64_t> step = 0;  // of the training; 0 before the first
+  std::atomic<int> waits_for = -1;     // another rank; -1 for none
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -21,6 +28,7 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
   virtual std::string name() const = 0;  // "rank 2 on b.example"
+  Activity& activity() const { return activity_; }
 
   // A message that is under way. `id` is the implementation's; 0: it is done.
   struct Transfer {
@@ -34,6 +42,9 @@ class Communicator {
   virtual Transfer receive(int from, int tag, void* data, std::size_t bytes) = 0;
   // Until all are done. Other transfers go on meanwhile.
   virtual void wait(std::span<Transfer> transfers) = 0;
+
+ private:
+  mutable Activity activity_;
 };
 
 // The only rank of a training on one process.

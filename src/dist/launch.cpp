@@ -2,26 +2,36 @@
 #include "dist/launch.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <ctime>
+#include <optional>
 #include <system_error>
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "dist/lifeline.h"
+#include "dist/pulse.h"
+#include "dist/watch.h"
 
 namespace mlx::dist {
 namespace {
 
+constexpr std::chrono::seconds kPatience{10};  // with an mpirun that was asked to end
+
 // In the child. Only functions that are safe after a fork of a process with threads. The errno of what failed goes to
 // `problem`, which a successful exec closes.
-[[noreturn]] void become(const std::vector<char*>& argv, pid_t parent, int problem) {
+[[noreturn]] void become(const std::vector<char*>& argv, pid_t parent, int problem, int input, int errors) {
   ::setpgid(0, 0);  // a terminal's Ctrl-C is ours to pass on
+  ::dup2(input, STDIN_FILENO);
+  ::dup2(errors, STDERR_FILENO);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() == parent) ::execvp(argv[0], argv.data());
   const int error = errno;
@@ -29,28 +39,55 @@ namespace {
   ::_exit(127);
 }
 
-pid_t start(const std::vector<std::string>& command) {
+struct Child {
+  pid_t process = 0;
+  Fd input, errors;  // its stdin and stderr; neither is waited for
+};
+
+std::pair<Fd, Fd> make_pipe(const std::string& program) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail_errno(errno, program, "start");
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+Child start(const std::vector<std::string>& command) {
   std::vector<char*> argv;
   argv.reserve(command.size() + 1);
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail_errno(errno, command[0], "start");
-  const Fd read(ends[0]);
-  Fd write(ends[1]);
-  const pid_t parent = ::getpid(), child = ::fork();
-  if (child < 0) fail_errno(errno, command[0], "start");
-  if (child == 0) become(argv, parent, write.get());
-  write = Fd();
+  auto [problem, to_problem] = make_pipe(command[0]);
+  auto [input, to_input] = make_pipe(command[0]);
+  auto [errors, to_errors] = make_pipe(command[0]);
+  Child out{0, std::move(to_input), std::move(errors)};
+  for (const Fd* each : {&out.input, &out.errors}) ::fcntl(each->get(), F_SETFL, O_NONBLOCK);
+  const pid_t parent = ::getpid();
+  out.process = ::fork();
+  if (out.process < 0) fail_errno(errno, command[0], "start");
+  if (out.process == 0) become(argv, parent, to_problem.get(), input.get(), to_errors.get());
+  to_problem = Fd();
   int error = 0;
-  if (::read(read.get(), &error, sizeof error) != static_cast<ssize_t>(sizeof error)) return child;
-  ::waitpid(child, nullptr, 0);
+  if (::read(problem.get(), &error, sizeof error) != static_cast<ssize_t>(sizeof error)) return out;
+  ::waitpid(out.process, nullptr, 0);
   throw Error(ErrorKind::kMissing, "mpirun cannot be started: " + std::generic_category().message(error),
               "several ranks need Open MPI: install the package openmpi-bin");
 }
 
 int exit_code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// Waits a moment for what mpirun writes. False if nothing came.
+bool listen(const Child& child, Watch& watch) {
+  pollfd one{child.errors.get(), POLLIN, 0};
+  if (::poll(&one, 1, 20) <= 0) return false;
+  std::array<char, 4096> bytes{};
+  const ssize_t count = ::read(child.errors.get(), bytes.data(), bytes.size());
+  if (count > 0) watch.take({bytes.data(), static_cast<std::size_t>(count)}, Watch::Clock::now());
+  if (count == 0) {  // it has closed the stream and will end
+    const timespec moment{0, 20'000'000};
+    ::nanosleep(&moment, nullptr);
+  }
+  return count > 0;
 }
 
 // Every host is reached from here, so that none needs a key for another. A host that does not answer for some seconds
@@ -72,10 +109,9 @@ int stop_signal() {
 }
 
 std::vector<std::string> mpirun_command(const Launch& launch) {
-  // -q: an error is told by the rank that has it. A rank may wait for its turn on a core: nobody spins. Messages within
-  // a machine are copied through shared memory: to read another process's memory is forbidden in many containers.
+  // A rank may wait for its turn on a core: nobody spins. Messages within a machine are copied through shared memory: to
+  // read another process's memory is forbidden in many containers.
   std::vector<std::string> argv{"mpirun",
-                                "-q",
                                 "--oversubscribe",
                                 "--bind-to",
                                 "none",
@@ -87,34 +123,59 @@ std::vector<std::string> mpirun_command(const Launch& launch) {
                                 "none"};
   const auto add = [&](std::initializer_list<std::string> words) { argv.insert(argv.end(), words); };
   if (launch.as_root) add({"--allow-run-as-root"});
-  if (launch.places.size() > 1) add_ssh(launch.ssh, argv);
+  const bool several = launch.places.size() > 1;
+  if (several) add_ssh(launch.ssh, argv);
+  if (several) add({"--stdin", "all"});
   const char* separator = nullptr;
   for (const Place& place : launch.places) {
     if (separator) add({separator});
     separator = ":";
     const std::string ranks = std::to_string(place.host.ranks);
-    if (launch.places.size() > 1) add({"--host", place.host.name + ":" + ranks});
+    if (several) add({"--host", place.host.name + ":" + ranks});
     add({"--np", ranks});
+    add({"-x", std::string(kPulseVariable) + "=1"});
+    if (several) add({"-x", std::string(kLifelineVariable) + "=1"});
     for (const auto& [name, value] : place.variables) add({"-x", name + "=" + value});
     argv.insert(argv.end(), place.command.begin(), place.command.end());
   }
   return argv;
 }
 
-int run_ranks(const Launch& launch, const Interruption& interruption) {
-  const pid_t child = start(mpirun_command(launch));
+RanksEnd run_ranks(const Launch& launch, const Interruption& interruption,
+                   const std::function<void(std::string_view)>& say) {
+  Child mpirun = start(mpirun_command(launch));
+  Watch watch(say);
+  RanksEnd out;
+  std::optional<Watch::Clock::time_point> ended;  // since when they are asked to end
+  Watch::Clock::time_point spoken;  // to ranks on several hosts
+  const bool several = launch.places.size() > 1;
+  if (!several) mpirun.input = Fd();
   bool passed_on = false;
-  int status = 0;
-  for (;;) {
-    const pid_t ended = ::waitpid(child, &status, WNOHANG);
-    if (ended == child) return exit_code_of(status);
-    if (ended < 0 && errno != EINTR) fail_errno(errno, "mpirun", "wait for");
+  for (int status = 0;;) {
+    const auto now = Watch::Clock::now();
+    if (several && now - spoken >= std::chrono::seconds(1)) {
+      spoken = now;
+      [[maybe_unused]] const ssize_t written = ::write(mpirun.input.get(), "\n", 1);
+    }
+    listen(mpirun, watch);
+    const pid_t done = ::waitpid(mpirun.process, &status, WNOHANG);
+    if (done < 0 && errno != EINTR) fail_errno(errno, "mpirun", "wait for");
+    if (done == mpirun.process) {
+      while (listen(mpirun, watch)) continue;
+      watch.finish();
+      out.code = exit_code_of(status);
+      if (out.why.empty()) out.why = watch.why();
+      return out;
+    }
     if (!passed_on && interruption.signal() != 0) {
       passed_on = true;
-      ::kill(child, stop_signal());
+      ::kill(mpirun.process, stop_signal());
     }
-    const timespec moment{0, 20'000'000};
-    ::nanosleep(&moment, nullptr);
+    if (!ended && !(out.why = watch.lost(now)).empty()) {
+      ended = now;
+      ::kill(mpirun.process, SIGTERM);  // it ends the ranks in order, as far as it reaches them
+    }
+    if (ended && now - *ended > kPatience) ::kill(mpirun.process, SIGKILL);
   }
 }
 

@@ -2,7 +2,9 @@
 // rank, on other hosts by the user's own ssh. What the ranks print comes out of our own streams.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,9 +33,14 @@ std::vector<std::string> mpirun_command(const Launch& launch);
 // SIGINT and SIGTERM it would end them itself.
 int stop_signal();
 
-// Runs all ranks to their end. Returns the first exit code that is not 0; 128 and a signal if that ended a rank. An
-// interruption is passed on to the ranks, whose first one says how far it came. If this process dies, however it does,
-// mpirun ends them. Throws kMissing if there is no mpirun.
-int run_ranks(const Launch& launch, const Interruption& interruption);
+struct RanksEnd {
+  int code = 0;     // the first exit code that is not 0; 128 and a signal if that ended a rank
+  std::string why;  // which rank is lost, or ended by a signal, or why mpirun started none; "" if ranks said it themselves
+};
+// Runs all ranks to their end. What they write to stderr goes to `say`, line by line. An interruption is passed on to
+// the ranks, whose first one says how far it came. A rank that says nothing for some seconds is lost, and the others are
+// ended. If this process dies, however it does, mpirun ends them. Throws kMissing if there is no mpirun.
+RanksEnd run_ranks(const Launch& launch, const Interruption& interruption,
+                   const std::function<void(std::string_view)>& say);
 
 }  // namespace mlx::dist

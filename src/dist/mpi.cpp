@@ -81,11 +81,16 @@ class MpiRanks final : public Communicator {
     for (;;) {
       bool moved = false;
       std::erase_if(open, [&](std::int64_t id) { return advance(id, moved); });
-      if (open.empty()) return;
-      if (moved)
+      if (open.empty()) {
+        activity().waits_for = -1;
+        return;
+      }
+      if (moved) {
         pause = Pause();
-      else
+      } else {
+        activity().waits_for = under_way_.at(open.front()).other;
         pause();
+      }
     }
   }
 

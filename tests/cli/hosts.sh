@@ -83,11 +83,11 @@ TEXT
   done
 }
 # The mlx and orted processes of a host.
-runs_on() { for process in $(pgrep -x 'mlx|orted|mpirun' || true); do [ "$(readlink "/proc/$process/ns/net" 2>/dev/null)" != "$(readlink "/proc/${host_process[$1]}/ns/net")" ] || echo "$process"; done; }
+runs_on() { for process in $(pgrep -x 'mlx|orted' || true); do [ "$(readlink "/proc/$process/ns/net" 2>/dev/null)" != "$(readlink "/proc/${host_process[$1]}/ns/net")" ] || echo "$process"; done; }
 none_left() {
   local name
   for name in "${!host_process[@]}"; do
-    for _ in {1..150}; do [ -n "$(runs_on "$name")" ] || break; sleep 0.1; done
+    for _ in {1..350}; do [ -n "$(runs_on "$name")" ] || break; sleep 0.1; done
     [ -z "$(runs_on "$name")" ] || fail "still running on $name: $(ps -o pid,args -p "$(runs_on "$name" | paste -sd,)")"
   done
 }

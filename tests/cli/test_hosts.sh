@@ -67,6 +67,10 @@ has "$(cat .err)" 'a checkpoint is kept'
 stopped KILL 137 eval 'kill -KILL $launcher'
 stopped 'rank killed' 7 eval 'kill -KILL $(worker)'
 has "$(cat .err)" 'the same command continues from the last checkpoint'
+has "$(cat .err)" ' on b was ended by signal 9'
+stopped 'link cut' 7 eval 'ip link set to_a down'
+has "$(cat .err)" 'rank 1 on a has said nothing for 8 s; at step '
+ip link set to_a up
 expect 0 mlx train -c long.toml --hosts localhost,a:3 --json
 resumed=$(digest)
 same "$(json "'resumed_from' in d['summary']")" True

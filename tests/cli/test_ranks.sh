@@ -85,9 +85,14 @@ stopped launcher TERM 143
 has "$(cat .err)" 'a checkpoint is kept'
 stopped launcher KILL 137
 stopped rank KILL 7 1
-has "$(cat .err)" 'a rank was ended by signal 9'
+has "$(cat .err)" 'rank 1 on '
+has "$(cat .err)" ' was ended by signal 9'
 has "$(cat .err)" 'the same command continues from the last checkpoint, on any number of ranks'
 stopped rank KILL 7 0
+# A rank that hangs is named, and the others do not wait for it.
+stopped rank STOP 7 1
+has "$(cat .err)" 'error: rank 1 on '
+has "$(cat .err)" ' has said nothing for 8 s; at step '
 expect 0 long --ranks 4 --json
 resumed=$(digest)
 same "$(json "'resumed_from' in d['summary']")" True

@@ -187,6 +187,7 @@ class Loop {
     if (!outcome.state_finite)
       stop_diverged(fmt::format("'{}' is not finite", graph::first_not_finite(training_.state())), now_.step, true);
     ++now_.step;
+    ranks_.activity().step = now_.step;
     now_.epoch.loss += outcome.loss;
     now_.epoch.correct += outcome.correct;
     now_.epoch.counted += outcome.counted;

@@ -1,0 +1,60 @@
+// One line a beat, written at once: "\x1emlx-rank RANK ended|alive STEP WAITS_FOR NAME".
+#include "dist/pulse.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <sstream>
+
+#include "base/text.h"
+
+namespace mlx::dist {
+namespace {
+
+constexpr std::string_view kMark = "\x1emlx-rank ";
+constexpr std::size_t kLongestName = 200;
+constexpr auto kInterval = std::chrono::seconds(1);
+
+}  // namespace
+
+Pulse::Pulse(const Communicator& ranks, int stream) : ranks_(ranks), stream_(stream) {
+  thread_ = std::jthread([this] {
+    std::unique_lock lock(mutex_);
+    do beat(false);
+    while (!changed_.wait_for(lock, kInterval, [this] { return ends_; }));
+  });
+}
+
+Pulse::~Pulse() {
+  {
+    const std::scoped_lock lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+  beat(true);
+}
+
+void Pulse::beat(bool ended) const {
+  const Activity& now = ranks_.activity();
+  const std::string line = fmt::format("{}{} {} {} {} {}\n", kMark, ranks_.rank(), ended ? "ended" : "alive",
+                                       now.step.load(), now.waits_for.load(), ranks_.name());
+  [[maybe_unused]] const ssize_t written = ::write(stream_, line.data(), line.size());
+}
+
+std::optional<Beat> parse_beat(std::string_view line) {
+  if (!line.starts_with(kMark)) return {};
+  std::istringstream words{std::string(line.substr(kMark.size()))};
+  Beat out;
+  std::string state;
+  if (!(words >> out.rank >> state >> out.step >> out.waits_for) || out.rank < 0) return {};
+  if (state != "alive" && state != "ended") return {};
+  out.ended = state == "ended";
+  words.get();
+  std::getline(words, out.name);
+  out.name = printable(out.name.substr(0, kLongestName));
+  return out;
+}
+
+}  // namespace mlx::dist
