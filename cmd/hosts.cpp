@@ -86,15 +86,6 @@ Answer ask(const dist::Host& host, const Environment& environment) {
   return out;
 }
 
-std::vector<Answer> ask_all(const std::vector<dist::Host>& hosts, const Environment& environment) {
-  std::vector<Answer> answers(hosts.size());
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 0; i < hosts.size(); ++i)
-    if (!hosts[i].here()) threads.emplace_back([&, i] { answers[i] = ask(hosts[i], environment); });
-  threads.clear();
-  return answers;
-}
-
 // All that ranks read. The bases of deltas are added when they are sent.
 std::vector<store::ObjectRef> objects_of(const store::Store& store, const RankData& data) {
   std::vector<store::ObjectRef> out;
@@ -132,21 +123,59 @@ void refuse_encrypted(Context& context) {
               "train on this machine: --ranks");
 }
 
+struct Asked {
+  std::vector<ReadyHost> hosts;
+  std::vector<std::vector<dist::Obstacle>> obstacles;  // of each
+};
+
+// By what it has said of itself.
+std::vector<dist::Obstacle> obstacles_of(ReadyHost& host, const dist::HostFacts& own, bool portable,
+                                         const std::vector<store::ObjectRef>& objects, Context& context) {
+  std::vector<dist::Obstacle> found = dist::obstacles(own, host.facts, portable, 0);
+  if (!found.empty()) return found;
+  if (const std::int64_t ahead = host.facts.time - own.time; std::abs(ahead) > kLargestClockDifference)
+    context.progress().warn(fmt::format("{}: its clock differs by {} s", host.host.name, ahead));
+  host.missing = missing_bytes(host, objects, context);
+  return dist::obstacles(own, host.facts, portable, static_cast<std::int64_t>(host.missing));
+}
+
+Asked ask_all(const std::vector<dist::Host>& hosts, bool portable, const RankData& data, Context& context) {
+  refuse_encrypted(context);
+  const dist::HostFacts own = own_facts(context);
+  std::vector<Answer> answers(hosts.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < hosts.size(); ++i)
+      if (!hosts[i].here()) threads.emplace_back([&, i] { answers[i] = ask(hosts[i], context.environment()); });
+  }
+  const std::vector<store::ObjectRef> objects = objects_of(context.repository().store(), data);
+  Asked out;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    std::vector<dist::Obstacle> found = std::move(answers[i].obstacles);
+    ReadyHost& host = out.hosts.emplace_back(ReadyHost{hosts[i], hosts[i].here() ? own : std::move(answers[i].facts)});
+    if (hosts[i].here() && !own.mpi.empty()) found.push_back({own.mpi, "install Open MPI: apt install openmpi-bin"});
+    if (!hosts[i].here() && found.empty()) found = obstacles_of(host, own, portable, objects, context);
+    out.obstacles.push_back(std::move(found));
+  }
+  return out;
+}
+
 // One obstacle is the error; of several each has a line before it.
-void refuse_obstacles(const std::vector<dist::Host>& hosts, const std::vector<Answer>& answers, Context& context) {
+void refuse_obstacles(const std::vector<dist::Host>& hosts,
+                      const std::vector<std::vector<dist::Obstacle>>& obstacles, Context& context) {
   struct OfHost {
     const std::string& host;
     const dist::Obstacle& obstacle;
   };
   std::vector<OfHost> all;
   for (std::size_t i = 0; i < hosts.size(); ++i)
-    for (const dist::Obstacle& each : answers[i].obstacles) all.push_back({hosts[i].name, each});
+    for (const dist::Obstacle& each : obstacles[i]) all.push_back({hosts[i].name, each});
   if (all.empty()) return;
   const auto text = [](const OfHost& each) { return fmt::format("{}: {}", each.host, each.obstacle.text); };
   if (all.size() == 1)
     throw Error(ErrorKind::kMissing, text(all[0]) + "; nothing was started", all[0].obstacle.hint);
   for (const OfHost& each : all) context.say(fmt::format("{} ({})", text(each), each.obstacle.hint));
-  const auto unable = std::ranges::count_if(answers, [](const Answer& each) { return !each.obstacles.empty(); });
+  const auto unable = std::ranges::count_if(obstacles, [](const auto& each) { return !each.empty(); });
   throw Error(ErrorKind::kMissing,
               fmt::format("{} of {} hosts cannot take part; nothing was started", unable, hosts.size()),
               "the lines above say what stands in the way");
@@ -176,30 +205,29 @@ dist::HostFacts own_facts(Context& context) {
 
 std::vector<ReadyHost> ask_hosts(const std::vector<dist::Host>& hosts, bool portable, const RankData& data,
                                  Context& context) {
-  refuse_encrypted(context);
-  const dist::HostFacts own = own_facts(context);
-  const std::vector<store::ObjectRef> objects = objects_of(context.repository().store(), data);
-  std::vector<Answer> answers = ask_all(hosts, context.environment());
+  Asked asked = ask_all(hosts, portable, data, context);
+  refuse_obstacles(hosts, asked.obstacles, context);
+  return std::move(asked.hosts);
+}
+
+std::vector<ReadyHost> hosts_left(const std::vector<dist::Host>& hosts, std::int64_t parts, std::int64_t least,
+                                  bool portable, const RankData& data, Context& context) {
+  Asked asked = ask_all(hosts, portable, data, context);
   std::vector<ReadyHost> out;
+  std::int64_t ranks = 0;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    std::vector<dist::Obstacle>& found = answers[i].obstacles;
-    if (hosts[i].here()) {
-      if (!own.mpi.empty()) found.push_back({own.mpi, "install Open MPI: apt install openmpi-bin"});
-      out.push_back({hosts[i], own});
+    if (!asked.obstacles[i].empty()) {
+      context.progress().warn(fmt::format("{}: {}; going on without it", hosts[i].name, asked.obstacles[i][0].text));
       continue;
     }
-    out.push_back({hosts[i], std::move(answers[i].facts)});
-    if (!found.empty()) continue;
-    ReadyHost& host = out.back();
-    found = dist::obstacles(own, host.facts, portable, 0);
-    if (!found.empty()) continue;
-    host.missing = missing_bytes(host, objects, context);
-    found = dist::obstacles(own, host.facts, portable, static_cast<std::int64_t>(host.missing));
-    if (const std::int64_t ahead = host.facts.time - own.time; std::abs(ahead) > kLargestClockDifference)
-      context.progress().warn(fmt::format("{}: its clock differs by {} s", hosts[i].name, ahead));
+    ranks += hosts[i].ranks;
+    out.push_back(std::move(asked.hosts[i]));
   }
-  refuse_obstacles(hosts, answers, context);
-  return out;
+  for (; ranks > 0 && parts % ranks != 0; --ranks)
+    if (--out.back().host.ranks == 0) out.pop_back();
+  if (ranks >= least && ranks > 0) return out;
+  throw Error(ErrorKind::kIo, fmt::format("{} are left, and --min-ranks wants {}", counted(static_cast<std::uint64_t>(ranks), "rank"), least),
+              "the same command continues from the last checkpoint, on any number of ranks");
 }
 
 void send_data(const std::vector<ReadyHost>& hosts, const RankData& data, Context& context) {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json.h"
@@ -32,6 +33,7 @@ struct TrainOptions {
   bool force = false, fresh = false, profile = false, merge = false;
   std::int64_t ranks = 0;  // 0: not given
   std::string hosts, hostfile;
+  std::int64_t min_ranks = 0;  // 0: a lost rank ends the training
 };
 
 Json to_json(const train::TrainOutcome& outcome) {
@@ -161,24 +163,31 @@ kernels::Backend backend_of(const TrainOptions& options, const train::TrainConfi
   return backend;
 }
 
-// For another process that trains the same.
-std::vector<std::string> arguments_of(const TrainOptions& options) {
+// For rank 0, and for the other ranks of this machine.
+std::vector<std::string> arguments_of(const TrainOptions& options, const train::TrainConfig& config,
+                                      const std::vector<ReadyHost>& hosts, bool again) {
   std::vector<std::string> out{"train", "-c", options.config};
-  if (options.ranks > 0) out.insert(out.end(), {"--ranks", std::to_string(options.ranks)});
+  std::string list;
+  for (const ReadyHost& host : hosts)
+    list += fmt::format("{}{}:{}", list.empty() ? "" : ",", host.host.name, host.host.ranks);
+  if (hosts.size() > 1)
+    out.insert(out.end(), {"--hosts", list});
+  else
+    out.insert(out.end(), {"--ranks", std::to_string(hosts[0].host.ranks)});
+  out.insert(out.end(), {"--set", fmt::format("train.accumulate={}", config.accumulate)});
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) out.insert(out.end(), {name, value});
   };
   for (const std::string& set : options.sets) add("--set", set);
-  add("--hosts", options.hosts);
-  add("--hostfile", options.hostfile);
-  add("--resume", options.resume);
+  add("--resume", again ? "" : options.resume);
   add("--device", options.device);
   add("--precision", options.precision);
   add("--numerics", options.numerics);
   add("--memory", options.memory);
   add("--trace", options.trace);
-  for (const auto& [name, given] : {std::pair{"--fresh", options.fresh}, std::pair{"--force", options.force},
-                                    std::pair{"--merge", options.merge}, std::pair{"--profile", options.profile}})
+  // It goes on from the checkpoint of what was begun.
+  for (const auto& [name, given] : {std::pair{"--fresh", options.fresh && !again},
+                                    std::pair{"--force", options.force && !again}, std::pair{"--merge", options.merge}, std::pair{"--profile", options.profile}})
     if (given) out.emplace_back(name);
   return out;
 }
@@ -189,6 +198,8 @@ std::vector<dist::Host> hosts_of(const TrainOptions& options, Context& context) 
   if (given > 1) fail(ErrorKind::kUsage, "--ranks, --hosts and --hostfile exclude each other");
   if (options.ranks < 0 || options.ranks > kMostRanks)
     fail(ErrorKind::kUsage, "--ranks {}: expected 1 to {}", options.ranks, kMostRanks);
+  if (options.min_ranks < 0 || options.min_ranks > kMostRanks)
+    fail(ErrorKind::kUsage, "--min-ranks {}: expected 1 to {}", options.min_ranks, kMostRanks);
   if (!options.hosts.empty()) return dist::parse_hosts(options.hosts);
   if (!options.hostfile.empty())
     return dist::parse_hostfile(read_text(join_path(context.folder(), options.hostfile)), options.hostfile);
@@ -235,16 +246,39 @@ void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& 
   }
 }
 
+std::string hosts_text(const std::vector<ReadyHost>& hosts) {
+  int ranks = 0;
+  for (const ReadyHost& host : hosts) ranks += host.host.ranks;
+  return fmt::format("{} of {}", counted(static_cast<std::uint64_t>(ranks), "rank"), counted(hosts.size(), "host"));
+}
+
 // The training on ranks that are still to be started. Returns the exit code.
 int launch(const TrainOptions& options, const std::vector<dist::Host>& hosts, const train::TrainConfig& config,
            const train::Inquiry& inquiry, Context& context) {
   const RankData data{inquiry.dataset, inquiry.base};
-  const std::vector<ReadyHost> ready =
+  bool again = false;
+  std::vector<ReadyHost> ready =
       hosts.size() > 1 || context.dry_run() ? ask_hosts(hosts, config.portable, data, context)
                                             : std::vector<ReadyHost>{{hosts[0], {.program = executable_path()}}};
   if (context.dry_run()) return print_plan(config, ready, context), 0;
   send_data(ready, data, context);
-  return run_on_ranks(ready, arguments_of(options), context);
+  // Failures that follow each other soon are not those of hosts.
+  constexpr double kSoon = 60;  // seconds
+  constexpr int kMostSoon = 3;
+  for (int soon = 0;;) {
+    const double begin = seconds_now();
+    try {
+      return run_on_ranks(ready, arguments_of(options, config, ready, again), context);
+    } catch (const Error& error) {
+      soon = seconds_now() - begin < kSoon ? soon + 1 : 0;
+      if (options.min_ranks == 0 || error.kind != ErrorKind::kIo || soon == kMostSoon) throw;
+      context.progress().warn(error.message);
+    }
+    context.progress().interruption().check();
+    ready = hosts_left(hosts, config.accumulate, options.min_ranks, config.portable, data, context);
+    again = true;
+    context.say(fmt::format("going on from the last checkpoint on {}", hosts_text(ready)));
+  }
 }
 
 int run_train(const TrainOptions& options, Context& context) {
@@ -322,6 +356,8 @@ Command add_train() {
       device_option(options->device),
       integer("--ranks", "N", options->ranks, "Train with N processes on this machine, which share its cores"),
       option("--hosts", "LIST", options->hosts, "Train on these hosts, such as localhost,b:2 with two processes on b"),
+      integer("--min-ranks", "N", options->min_ranks,
+              "Go on from the last checkpoint without hosts that are lost, while so many ranks are left"),
       option("--hostfile", "FILE", options->hostfile, "The hosts, one a line", Complete::kFile),
       choice("--precision", "TYPE", {"auto", "bf16", "f32", "fp16", "tf32"}, options->precision,
              "The type of products (default: the config's, else f32, on a GPU auto)"),
