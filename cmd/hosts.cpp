@@ -59,7 +59,8 @@ dist::Obstacle failure_of(const SshTarget& target, const ProcessResult& ssh) {
   constexpr int kUsage = 2, kNotFound = 127;
   const std::string said = last_line(ssh.err);
   if (ssh.exit_code == kSshFailed)
-    return {said.empty() ? "ssh cannot reach it" : said, ssh_hint(target, ssh.err).value_or("try: ssh " + target.login() + " true")};
+    return {said.empty() ? "ssh cannot reach it" : said,
+            ssh_hint(target, ssh.err).value_or("try: ssh " + target.login() + " true")};
   const std::string text = said.empty() ? fmt::format("`mlx rank` ended there with {}", ssh.exit_code) : said;
   if (ssh.exit_code == kNotFound) return {text, "install mlx there, or name it with MLX_REMOTE_MLX=PATH"};
   if (ssh.exit_code == kUsage) return {text, "upgrade mlx there, or name another one with MLX_REMOTE_MLX=PATH"};
@@ -161,8 +162,8 @@ Asked ask_all(const std::vector<dist::Host>& hosts, bool portable, const RankDat
 }
 
 // One obstacle is the error; of several each has a line before it.
-void refuse_obstacles(const std::vector<dist::Host>& hosts,
-                      const std::vector<std::vector<dist::Obstacle>>& obstacles, Context& context) {
+void refuse_obstacles(const std::vector<dist::Host>& hosts, const std::vector<std::vector<dist::Obstacle>>& obstacles,
+                      Context& context) {
   struct OfHost {
     const std::string& host;
     const dist::Obstacle& obstacle;
@@ -172,8 +173,7 @@ void refuse_obstacles(const std::vector<dist::Host>& hosts,
     for (const dist::Obstacle& each : obstacles[i]) all.push_back({hosts[i].name, each});
   if (all.empty()) return;
   const auto text = [](const OfHost& each) { return fmt::format("{}: {}", each.host, each.obstacle.text); };
-  if (all.size() == 1)
-    throw Error(ErrorKind::kMissing, text(all[0]) + "; nothing was started", all[0].obstacle.hint);
+  if (all.size() == 1) throw Error(ErrorKind::kMissing, text(all[0]) + "; nothing was started", all[0].obstacle.hint);
   for (const OfHost& each : all) context.say(fmt::format("{} ({})", text(each), each.obstacle.hint));
   const auto unable = std::ranges::count_if(obstacles, [](const auto& each) { return !each.empty(); });
   throw Error(ErrorKind::kMissing,
@@ -226,8 +226,10 @@ std::vector<ReadyHost> hosts_left(const std::vector<dist::Host>& hosts, std::int
   for (; ranks > 0 && parts % ranks != 0; --ranks)
     if (--out.back().host.ranks == 0) out.pop_back();
   if (ranks >= least && ranks > 0) return out;
-  throw Error(ErrorKind::kIo, fmt::format("{} are left, and --min-ranks wants {}", counted(static_cast<std::uint64_t>(ranks), "rank"), least),
-              "the same command continues from the last checkpoint, on any number of ranks");
+  throw Error(
+      ErrorKind::kIo,
+      fmt::format("{} are left, and --min-ranks wants {}", counted(static_cast<std::uint64_t>(ranks), "rank"), least),
+      "the same command continues from the last checkpoint, on any number of ranks");
 }
 
 void send_data(const std::vector<ReadyHost>& hosts, const RankData& data, Context& context) {

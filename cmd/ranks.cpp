@@ -32,7 +32,8 @@ dist::Place place_of(const ReadyHost& host, const std::vector<std::string>& argu
   if (!host.host.here()) {
     out.command.insert(out.command.end(), {"rank", "--store", host.facts.cache});
     // What the bits depend on.
-    if (const auto kernels = context.environment().get("MLX_KERNELS")) out.variables.emplace_back("MLX_KERNELS", *kernels);
+    if (const auto kernels = context.environment().get("MLX_KERNELS"))
+      out.variables.emplace_back("MLX_KERNELS", *kernels);
     return out;
   }
   std::ranges::copy(arguments, std::back_inserter(out.command));

@@ -186,8 +186,9 @@ std::vector<std::string> arguments_of(const TrainOptions& options, const train::
   add("--memory", options.memory);
   add("--trace", options.trace);
   // It goes on from the checkpoint of what was begun.
-  for (const auto& [name, given] : {std::pair{"--fresh", options.fresh && !again},
-                                    std::pair{"--force", options.force && !again}, std::pair{"--merge", options.merge}, std::pair{"--profile", options.profile}})
+  for (const auto& [name, given] :
+       {std::pair{"--fresh", options.fresh && !again}, std::pair{"--force", options.force && !again},
+        std::pair{"--merge", options.merge}, std::pair{"--profile", options.profile}})
     if (given) out.emplace_back(name);
   return out;
 }
@@ -235,13 +236,19 @@ void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& 
                       {"bytes_to_send", host.missing}});
   }
   if (context.wants_json())
-    context.json({{"schema", "mlx.train/1"}, {"dry_run", true}, {"unchanged", false}, {"ranks", ranks}, {"accumulate", config.accumulate}, {"hosts", places}});
+    context.json({{"schema", "mlx.train/1"},
+                  {"dry_run", true},
+                  {"unchanged", false},
+                  {"ranks", ranks},
+                  {"accumulate", config.accumulate},
+                  {"hosts", places}});
   context.line(fmt::format("would train {} on {}, a batch in {} parts", context.bold(config.name),
                            counted(static_cast<std::uint64_t>(ranks), "rank"), config.accumulate));
   for (const ReadyHost& host : hosts) {
     const auto size = [](std::uint64_t bytes) { return format_bytes(bytes); };
     context.line(fmt::format("  {}  {} of {}, {} of memory free, {} to send", host.host.name,
-                             counted(static_cast<std::uint64_t>(host.host.ranks), "rank"), counted(static_cast<std::uint64_t>(threads_of(host)), "thread"),
+                             counted(static_cast<std::uint64_t>(host.host.ranks), "rank"),
+                             counted(static_cast<std::uint64_t>(threads_of(host)), "thread"),
                              size(static_cast<std::uint64_t>(host.facts.memory)), size(host.missing)));
   }
 }
@@ -257,9 +264,9 @@ int launch(const TrainOptions& options, const std::vector<dist::Host>& hosts, co
            const train::Inquiry& inquiry, Context& context) {
   const RankData data{inquiry.dataset, inquiry.base};
   bool again = false;
-  std::vector<ReadyHost> ready =
-      hosts.size() > 1 || context.dry_run() ? ask_hosts(hosts, config.portable, data, context)
-                                            : std::vector<ReadyHost>{{hosts[0], {.program = executable_path()}}};
+  std::vector<ReadyHost> ready = hosts.size() > 1 || context.dry_run()
+                                     ? ask_hosts(hosts, config.portable, data, context)
+                                     : std::vector<ReadyHost>{{hosts[0], {.program = executable_path()}}};
   if (context.dry_run()) return print_plan(config, ready, context), 0;
   send_data(ready, data, context);
   // Failures that follow each other soon are not those of hosts.
@@ -370,8 +377,8 @@ Command add_train() {
       option("--trace", "FILE", options->trace, "Write a Chrome trace of some steps, for Perfetto", Complete::kFile),
   };
   command.examples = {"mlx train -c train.toml", "mlx train -c train.toml --resume run:3f9c21aa",
-                      "mlx train --set train.epochs=20 --set 'model.hidden=[64, 32]'", "mlx train --hosts localhost,b:2 -n",
-                      "mlx train --force --profile --trace steps.json"};
+                      "mlx train --set train.epochs=20 --set 'model.hidden=[64, 32]'",
+                      "mlx train --hosts localhost,b:2 -n", "mlx train --force --profile --trace steps.json"};
   command.run = [options](Context& context) { return run_train(*options, context); };
   return command;
 }

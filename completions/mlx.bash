@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init clone add status diff commit log show ls cat checkout tag rm merge-file undo gc fsck remote fetch pull push check describe import export promote audit key erase lineage train eval predict quantize serve help completion config report version serve-store'
+      subcommands='init clone add status diff commit log show ls cat checkout tag rm merge-file undo gc fsck remote fetch pull push check describe import export promote audit key erase lineage train eval predict quantize serve help completion config report version serve-store rank'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -596,13 +596,16 @@ _mlx_command() {
       esac
       ;;
     'train')
-      options='-c --config --set --resume --fresh --device --ranks --precision --numerics --force --memory --merge --profile --trace --json -C -q --quiet -v --verbose --color -h --help'
+      options='-c --config --set --resume --fresh --device --ranks --hosts --min-ranks --hostfile --precision --numerics --force --memory --merge --profile --trace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -c|--config) kind=file ;;
         --set) kind=nothing ;;
         --resume) kind=run ;;
         --device) kind='choice auto cpu cuda' ;;
         --ranks) kind=nothing ;;
+        --hosts) kind=nothing ;;
+        --min-ranks) kind=nothing ;;
+        --hostfile) kind=file ;;
         --precision) kind='choice auto bf16 f32 fp16 tf32' ;;
         --numerics) kind='choice native portable' ;;
         --memory) kind=nothing ;;
@@ -734,6 +737,14 @@ _mlx_command() {
       esac
       case $2 in
         --root) kind=folder ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'rank')
+      options='--facts --store -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        --store) kind=folder ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac

@@ -24,11 +24,11 @@ bool is_safe_relative(std::string_view path);
 bool is_private_name(std::string_view name);
 bool has_private_part(std::string_view path);  // true if one of its parts is such a name
 
-bool path_exists(const std::string& path);                      // lstat
-bool is_folder(const std::string& path);                        // follows symbolic links
-bool is_real_folder(const std::string& path);                   // no symbolic link to one
-void make_folders(const std::string& path);                     // mkdir -p
-std::int64_t free_space(const std::string& path);               // bytes on its disk, also before it exists; 0 if unknown
+bool path_exists(const std::string& path);         // lstat
+bool is_folder(const std::string& path);           // follows symbolic links
+bool is_real_folder(const std::string& path);      // no symbolic link to one
+void make_folders(const std::string& path);        // mkdir -p
+std::int64_t free_space(const std::string& path);  // bytes on its disk, also before it exists; 0 if unknown
 std::vector<std::string> list_folder(const std::string& path);  // names, sorted by bytes, without "." and ".."
 // The same with each entry's type, which most file systems give with the name, without a stat.
 struct FolderEntry {

@@ -11,10 +11,10 @@
 namespace mlx::dist {
 
 Json to_json(const HostFacts& facts) {
-  return {{"schema", "mlx.host/1"},      {"version", facts.version}, {"program", facts.program},
-          {"sources", facts.sources},    {"native", facts.native},   {"portable", facts.portable},
-          {"isa", facts.isa},            {"mpi", facts.mpi},         {"cache", facts.cache},
-          {"cores", facts.cores},        {"memory", facts.memory},   {"disk", facts.disk},
+  return {{"schema", "mlx.host/1"},   {"version", facts.version}, {"program", facts.program},
+          {"sources", facts.sources}, {"native", facts.native},   {"portable", facts.portable},
+          {"isa", facts.isa},         {"mpi", facts.mpi},         {"cache", facts.cache},
+          {"cores", facts.cores},     {"memory", facts.memory},   {"disk", facts.disk},
           {"time", facts.time}};
 }
 
@@ -40,16 +40,19 @@ std::vector<Obstacle> obstacles(const HostFacts& own, const HostFacts& host, boo
                                own.version),
                    "install the same mlx there; MLX_REMOTE_MLX names one that is not in PATH"});
   } else if (portable ? own.portable != host.portable : own.native != host.native) {
-    out.push_back({fmt::format("its CPU ({}) or libraries would make other bits than these ({})", printable(host.isa),
-                               own.isa),
-                   portable ? "install the same build of mlx and the same C library there"
-                            : "--numerics portable gives the same bits on all of them"});
+    out.push_back(
+        {fmt::format("its CPU ({}) or libraries would make other bits than these ({})", printable(host.isa), own.isa),
+         portable ? "install the same build of mlx and the same C library there"
+                  : "--numerics portable gives the same bits on all of them"});
   }
   if (!host.mpi.empty()) out.push_back({printable(host.mpi), "install Open MPI there: apt install openmpi-bin"});
   if (host.disk < bytes) {
-    const auto size = [](std::int64_t count) { return format_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(0, count))); };
-    out.push_back({fmt::format("the data takes {}, and {} has {} left", size(bytes), printable(host.cache), size(host.disk)),
-                   fmt::format("make room there; {} itself may be removed", printable(host.cache))});
+    const auto size = [](std::int64_t count) {
+      return format_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(0, count)));
+    };
+    out.push_back(
+        {fmt::format("the data takes {}, and {} has {} left", size(bytes), printable(host.cache), size(host.disk)),
+         fmt::format("make room there; {} itself may be removed", printable(host.cache))});
   }
   return out;
 }

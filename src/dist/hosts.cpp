@@ -59,7 +59,8 @@ std::vector<Host> in_order(std::vector<Host> hosts, const std::string& place) {
   if (ranks_on(hosts) > kMostRanks) refuse(place, fmt::format("more than {} ranks", kMostRanks));
   std::ranges::stable_partition(hosts, &Host::here);
   if (!hosts.empty() && hosts.front().here()) return hosts;
-  throw Error(ErrorKind::kUsage, fmt::format("{}: this machine is not among the hosts, and rank 0 is where the repository is", place),
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{}: this machine is not among the hosts, and rank 0 is where the repository is", place),
               "add localhost");
 }
 
@@ -90,10 +91,13 @@ std::vector<Host> parse_hostfile(const std::string& text, const std::string& fil
     words >> ranks >> more;
     if (!more.empty()) refuse(place, fmt::format("'{}' is one word too many", printable(more)));
     constexpr std::string_view kSlots = "slots=";
-    if (!ranks.empty() && !ranks.starts_with(kSlots)) refuse(place, fmt::format("expected slots=N, found '{}'", printable(ranks)));
+    if (!ranks.empty() && !ranks.starts_with(kSlots))
+      refuse(place, fmt::format("expected slots=N, found '{}'", printable(ranks)));
     const std::size_t colon = name.find(':');
-    const std::string_view of_slots = ranks.empty() ? std::string_view() : std::string_view(ranks).substr(kSlots.size());
-    add(out, place, std::string_view(name).substr(0, colon), colon == std::string::npos ? of_slots : after(name, colon));
+    const std::string_view of_slots =
+        ranks.empty() ? std::string_view() : std::string_view(ranks).substr(kSlots.size());
+    add(out, place, std::string_view(name).substr(0, colon),
+        colon == std::string::npos ? of_slots : after(name, colon));
   }
   if (out.empty()) refuse(file, "it names no host");
   return in_order(std::move(out), file);

@@ -109,17 +109,11 @@ int stop_signal() {
 }
 
 std::vector<std::string> mpirun_command(const Launch& launch) {
-  // A rank may wait for its turn on a core: nobody spins. Messages within a machine are copied through shared memory: to
-  // read another process's memory is forbidden in many containers.
-  std::vector<std::string> argv{"mpirun",
-                                "--oversubscribe",
-                                "--bind-to",
-                                "none",
-                                "--mca",
-                                "mpi_yield_when_idle",
-                                "1",
-                                "--mca",
-                                "btl_vader_single_copy_mechanism",
+  // A rank may wait for its turn on a core: nobody spins. Messages within a machine are copied through shared memory:
+  // to read another process's memory is forbidden in many containers.
+  std::vector<std::string> argv{"mpirun", "--oversubscribe", "--bind-to",
+                                "none",   "--mca",           "mpi_yield_when_idle",
+                                "1",      "--mca",           "btl_vader_single_copy_mechanism",
                                 "none"};
   const auto add = [&](std::initializer_list<std::string> words) { argv.insert(argv.end(), words); };
   if (launch.as_root) add({"--allow-run-as-root"});
@@ -147,7 +141,7 @@ RanksEnd run_ranks(const Launch& launch, const Interruption& interruption,
   Watch watch(say);
   RanksEnd out;
   std::optional<Watch::Clock::time_point> ended;  // since when they are asked to end
-  Watch::Clock::time_point spoken;  // to ranks on several hosts
+  Watch::Clock::time_point spoken;                // to ranks on several hosts
   const bool several = launch.places.size() > 1;
   if (!several) mpirun.input = Fd();
   bool passed_on = false;

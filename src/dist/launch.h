@@ -1,5 +1,5 @@
-// Starting the ranks of a training on this machine and others: `mpirun` as a child, which starts a program once for each
-// rank, on other hosts by the user's own ssh. What the ranks print comes out of our own streams.
+// Starting the ranks of a training on this machine and others: `mpirun` as a child, which starts a program once for
+// each rank, on other hosts by the user's own ssh. What the ranks print comes out of our own streams.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ namespace mlx::dist {
 // A host's ranks.
 struct Place {
   Host host;
-  std::vector<std::string> command;  // the program's absolute path there, and its arguments
+  std::vector<std::string> command;                            // the program's absolute path there, and its arguments
   std::vector<std::pair<std::string, std::string>> variables;  // set for them
 };
 
@@ -34,12 +34,13 @@ std::vector<std::string> mpirun_command(const Launch& launch);
 int stop_signal();
 
 struct RanksEnd {
-  int code = 0;     // the first exit code that is not 0; 128 and a signal if that ended a rank
-  std::string why;  // which rank is lost, or ended by a signal, or why mpirun started none; "" if ranks said it themselves
+  int code = 0;  // the first exit code that is not 0; 128 and a signal if that ended a rank
+  std::string
+      why;  // which rank is lost, or ended by a signal, or why mpirun started none; "" if ranks said it themselves
 };
 // Runs all ranks to their end. What they write to stderr goes to `say`, line by line. An interruption is passed on to
-// the ranks, whose first one says how far it came. A rank that says nothing for some seconds is lost, and the others are
-// ended. If this process dies, however it does, mpirun ends them. Throws kMissing if there is no mpirun.
+// the ranks, whose first one says how far it came. A rank that says nothing for some seconds is lost, and the others
+// are ended. If this process dies, however it does, mpirun ends them. Throws kMissing if there is no mpirun.
 RanksEnd run_ranks(const Launch& launch, const Interruption& interruption,
                    const std::function<void(std::string_view)>& say);
 

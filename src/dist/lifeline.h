@@ -1,6 +1,6 @@
-// Ends a rank that its launcher can no longer reach. A host that was cut off notices nothing by itself: what it has sent
-// is repeated for a quarter of an hour before the system gives up. So the launcher says a byte a second, which mpirun
-// carries to the stdin of every rank.
+// Ends a rank that its launcher can no longer reach. A host that was cut off notices nothing by itself: what it has
+// sent is repeated for a quarter of an hour before the system gives up. So the launcher says a byte a second, which
+// mpirun carries to the stdin of every rank.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// What a rank says of itself once a second, on its stderr, which mpirun carries to whoever has launched it (watch.h). It
-// is said by a thread of its own, so that a rank that says nothing is stopped, gone, or out of reach.
+// What a rank says of itself once a second, on its stderr, which mpirun carries to whoever has launched it (watch.h).
+// It is said by a thread of its own, so that a rank that says nothing is stopped, gone, or out of reach.
 #pragma once
 
 #include <condition_variable>

@@ -37,11 +37,11 @@ class Watch {
   std::string name_of(int rank) const;
 
   std::function<void(std::string_view)> say_;
-  std::string rest_;         // a line that has not ended
-  bool by_mpirun_ = false;   // between its rulers
-  std::string message_;      // of mpirun, so far
-  std::string of_mpirun_;    // the first that it ended, in one line
-  std::string died_;         // which rank did
+  std::string rest_;        // a line that has not ended
+  bool by_mpirun_ = false;  // between its rulers
+  std::string message_;     // of mpirun, so far
+  std::string of_mpirun_;   // the first that it ended, in one line
+  std::string died_;        // which rank did
   std::map<int, Heard> heard_;
 };
 

@@ -6,7 +6,6 @@
 
 #include "train/build_model.h"
 #include "train/trainer.h"
-#include "train_sources.h"
 
 namespace mlx::train {
 
@@ -29,10 +28,6 @@ Prepared prepare(const store::Store& store, const Digest& dataset, TrainConfig c
   settle(c, *out.data.kind, examples);
   c.precision = name_of(precision_of(c, out.data, backend));
   return out;
-}
-
-work::Numerics numerics_of(kernels::Backend backend, bool portable) {
-  return {Digest::parse(MLX_TRAIN_SOURCES), backend, portable};
 }
 
 work::Work work_of(const Prepared& prepared, const Digest& dataset, kernels::Backend backend) {

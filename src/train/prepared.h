@@ -1,5 +1,5 @@
-// What a training knows of its data and its model before the first step: the same on every rank. Used by trainer.cpp and
-// other_rank.cpp.
+// What a training knows of its data and its model before the first step: the same on every rank. Used by trainer.cpp
+// and other_rank.cpp.
 #pragma once
 
 #include "base/progress.h"

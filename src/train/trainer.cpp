@@ -18,6 +18,7 @@
 #include "train/merge.h"
 #include "train/prepared.h"
 #include "train/repository_sink.h"
+#include "train_sources.h"
 #include "work/inputs.h"
 #include "work/work.h"
 
@@ -314,6 +315,10 @@ TrainOutcome finish(const Training& t, work::Outcome done) {
 }
 
 }  // namespace
+
+work::Numerics numerics_of(kernels::Backend backend, bool portable) {
+  return {Digest::parse(MLX_TRAIN_SOURCES), backend, portable};
+}
 
 Inquiry ask_training(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                      Progress& progress) {

@@ -135,8 +135,7 @@ TrainConfig read_train_config(const std::string& file, const std::vector<std::st
   return parse_train_config(read_text(file), file, sets);
 }
 
-TrainConfig parse_train_config(const std::string& text, const std::string& file,
-                               const std::vector<std::string>& sets) {
+TrainConfig parse_train_config(const std::string& text, const std::string& file, const std::vector<std::string>& sets) {
   TomlNode root = parse_toml(text, file);
   for (const std::string& set : sets) set_toml(root, set, "--set");
   TomlReader top(root, file, "");
