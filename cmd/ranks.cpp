@@ -47,12 +47,13 @@ dist::Place place_of(const ReadyHost& host, const std::vector<std::string>& argu
 
 // Processes that do not know of each other would all train, into one repository.
 void refuse_other_launchers(const Environment& environment) {
+  if (environment.get("OMPI_COMM_WORLD_SIZE")) return;  // one rank of mpirun, which such a launcher may have started
   for (const char* name : {"PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     const std::string processes = environment.get(name).value_or("1");
     if (processes == "1") continue;
     throw Error(ErrorKind::kUsage,
-                fmt::format("{}={}: mlx knows only the ranks that Open MPI's mpirun starts", name, processes),
-                "let mlx start them (--ranks), or run mpirun");
+                fmt::format("{}={}: these processes do not know of each other", name, processes),
+                "start them by mpirun of Open MPI or by `srun --mpi=pmix`, as `mlx export slurm` writes it");
   }
 }
 
@@ -66,7 +67,7 @@ std::unique_ptr<dist::Communicator> join_ranks(std::int64_t wanted, Context& con
   }
   if (wanted > 0 && wanted != started) {
     throw Error(ErrorKind::kUsage, fmt::format("--ranks {}: MPI has started {}", wanted, started),
-                "leave --ranks out where mpirun starts mlx");
+                "leave --ranks out where something else starts the ranks");
   }
   return dist::join_ranks(started);
 }
