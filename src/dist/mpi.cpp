@@ -180,8 +180,7 @@ std::unique_ptr<Communicator> join_ranks(int started) {
   }
   auto ranks = std::make_unique<MpiRanks>(*module);
   if (ranks->ranks() == started) return ranks;
-  throw Error(ErrorKind::kMissing,
-              fmt::format("{} ranks were started, and MPI found {}", started, ranks->ranks()),
+  throw Error(ErrorKind::kMissing, fmt::format("{} ranks were started, and MPI found {}", started, ranks->ranks()),
               "run mlx with the mpirun of the Open MPI that it was built with");
 }
 
