@@ -10,6 +10,7 @@ done
 slurm=$work/slurm
 export SLURM_CONF=$slurm/slurm.conf
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export TMPDIR=$slurm/tmp  # for MPI's files, which may outlive a rank
 export OMPI_MCA_btl=tcp,self  # the two nodes would take the same names for their shared memory
 # Everything that Slurm started, and itself.
 of_slurm() {
@@ -21,8 +22,11 @@ of_slurm() {
 # In order at first: jobs, nodes, controller, munged.
 stop_slurm() {
   local daemon
-  [ ! -f "$slurm/started" ] || scancel --user="$(id -un)" 2>/dev/null || true
-  for _ in $(seq 50); do [ -n "$(squeue -h 2>/dev/null)" ] || break; sleep 0.1; done
+  if [ -f "$slurm/started" ]; then
+    rm "$slurm/started"  # without a controller these commands wait for it
+    scancel --user="$(id -un)" 2>/dev/null || true
+    for _ in $(seq 50); do [ -n "$(squeue -h 2>/dev/null)" ] || break; sleep 0.1; done
+  fi
   for daemon in $daemons; do kill "$daemon" 2>/dev/null || true; done
   for daemon in $daemons; do wait "$daemon" 2>/dev/null || true; done
   for _ in $(seq 50); do [ -n "$(of_slurm)" ] || return 0; sleep 0.1; done
@@ -43,7 +47,7 @@ import socket
 sockets = [socket.socket() for _ in range(3)]
 for s in sockets: s.bind(("127.0.0.1", 0))
 print(*(s.getsockname()[1] for s in sockets))')"
-# TmpFS: PMIx of each node has a folder of its own. cred_expire: how long a job that was queued again has to wait.
+# KillWait: how long ranks are left that wait for one which failed. TmpFS: PMIx of each node has a folder of its own. cred_expire: how long a job that was queued again has to wait.
 cat >"$SLURM_CONF" <<TEXT
 ClusterName=test
 SlurmctldHost=localhost(127.0.0.1)
@@ -63,6 +67,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 SlurmdParameters=config_overrides
+KillWait=1
 ReturnToService=2
 MailProg=/bin/true
 SlurmctldPidFile=$slurm/slurmctld.pid

@@ -39,7 +39,7 @@ for mpi in none pmi2; do
 done
 
 # The signal that Slurm sends before the time limit: a checkpoint, and the same job again, which continues.
-long=(--set train.epochs=1200 --set train.seed=2)
+long=(--set train.epochs=600 --set train.seed=2)
 write_job long.sh --ranks 2 --notice 90 "${long[@]}" --sbatch "output=$work/long.log"
 has "$(<long.sh)" '#SBATCH --signal="B:USR1@90"'
 job=$(sbatch --parsable long.sh)
@@ -53,10 +53,12 @@ has "$(<"$work/long.log")" 'continuing from it'
 same "$(digest)" "$(alone "${long[@]}")"
 
 # A job that fails says so, and is not queued again.
-write_job failing.sh --ranks 2 --set train.learning_rate=1000 --set train.optimizer=sgd --set train.loss=mse --sbatch "output=$work/failing.log" || true
-sed -i 's/train\.seed=2/&/; s/ train -c / train --resume run:0000 -c /' failing.sh
+write_job failing.sh --ranks 2 --set train.seed=8 --sbatch "output=$work/failing.log"
+sed -i 's/epochs = 2/epochs = "two"/' "my net.toml"
 job=$(sbatch --parsable failing.sh)
 job_ends "$job" FAILED
+has "$(scontrol show job "$job")" 'Restarts=0'
+has "$(<"$work/failing.log")" '[train] epochs: expected'
 
 cd "$work"
 stop_slurm || fail "Slurm left: $(ps -o pid,args -p "$(of_slurm | paste -sd,)")"
