@@ -1,4 +1,4 @@
-// mlx export: writes a version the way another tool keeps its data.
+// mlx export: writes a version the way another tool keeps its data, or a training the way a cluster wants it.
 #include <fmt/format.h>
 
 #include <memory>
@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "cmd/describe.h"
+#include "cmd/export_jobs.h"
 #include "registry/interop/lfs_export.h"
 #include "registry/versions/references.h"
 
@@ -59,9 +60,9 @@ Command add_export() {
 
   Command command;
   command.name = "export";
-  command.summary = "Write a version in the format of another tool";
+  command.summary = "Write a version or a training in the format of another tool";
   command.group = "data";
-  command.subcommands = {lfs};
+  command.subcommands = {lfs, export_mpijob(), export_slurm()};
   return command;
 }
 

@@ -47,16 +47,34 @@ dist::Place place_of(const ReadyHost& host, const std::vector<std::string>& argu
 
 // Processes that do not know of each other would all train, into one repository.
 void refuse_other_launchers(const Environment& environment) {
+  if (environment.get("OMPI_COMM_WORLD_SIZE")) return;  // one rank of mpirun, which such a launcher may have started
   for (const char* name : {"PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     const std::string processes = environment.get(name).value_or("1");
     if (processes == "1") continue;
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}={}: mlx knows only the ranks that Open MPI's mpirun starts", name, processes),
-                "let mlx start them (--ranks), or run mpirun");
+    throw Error(ErrorKind::kUsage, fmt::format("{}={}: these processes do not know of each other", name, processes),
+                "start them by mpirun of Open MPI or by `srun --mpi=pmix`, as `mlx export slurm` writes it");
   }
 }
 
 }  // namespace
+
+train::TrainConfig config_for_ranks(const std::string& file, const std::vector<std::string>& sets, std::int64_t ranks) {
+  train::TrainConfig config = train::read_train_config(file, sets);
+  if (ranks > 1 && config.accumulate == 1) {
+    std::vector<std::string> more = sets;
+    more.push_back(fmt::format("train.accumulate={}", ranks));
+    config = train::read_train_config(file, more);
+  }
+  if (config.accumulate % std::max<std::int64_t>(1, ranks) != 0) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: [train] accumulate = {} micro-batches cannot be shared among {} ranks", config.file,
+                            config.accumulate, ranks),
+                "set accumulate to a multiple of the ranks: models of the same accumulate are the same on any number");
+  }
+  if (ranks > 1 && config.reading.augment.mixup > 0)
+    fail(ErrorKind::kUsage, "{}: [data.augment] mixup mixes the images of one rank, there are {}", config.file, ranks);
+  return config;
+}
 
 std::unique_ptr<dist::Communicator> join_ranks(std::int64_t wanted, Context& context) {
   const int started = dist::ranks_started(context.environment());
@@ -66,7 +84,7 @@ std::unique_ptr<dist::Communicator> join_ranks(std::int64_t wanted, Context& con
   }
   if (wanted > 0 && wanted != started) {
     throw Error(ErrorKind::kUsage, fmt::format("--ranks {}: MPI has started {}", wanted, started),
-                "leave --ranks out where mpirun starts mlx");
+                "leave --ranks out where something else starts the ranks");
   }
   return dist::join_ranks(started);
 }

@@ -119,8 +119,6 @@ void check_trace(const std::string& file, Context& context) {
   if (!is_folder(folder)) fail(ErrorKind::kNotFound, "--trace {}: there is no folder {}", file, folder);
 }
 
-constexpr std::int64_t kMostRanks = 4096;
-
 // For a shell.
 std::string in_quotes(const std::string& word) {
   std::string out = "'";
@@ -128,23 +126,9 @@ std::string in_quotes(const std::string& word) {
   return out + "'";
 }
 
-// The config with what the command line sets. Ranks share a batch's micro-batches.
+// The config with what the command line sets.
 train::TrainConfig config_of(const TrainOptions& options, std::int64_t ranks, Context& context) {
-  const std::string file = join_path(context.folder(), options.config);
-  train::TrainConfig config = train::read_train_config(file, options.sets);
-  if (ranks > 1 && config.accumulate == 1) {
-    std::vector<std::string> sets = options.sets;
-    sets.push_back(fmt::format("train.accumulate={}", ranks));
-    config = train::read_train_config(file, sets);
-  }
-  if (config.accumulate % std::max<std::int64_t>(1, ranks) != 0) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}: [train] accumulate = {} micro-batches cannot be shared among {} ranks", config.file,
-                            config.accumulate, ranks),
-                "set accumulate to a multiple of the ranks: models of the same accumulate are the same on any number");
-  }
-  if (ranks > 1 && config.reading.augment.mixup > 0)
-    fail(ErrorKind::kUsage, "{}: [data.augment] mixup mixes the images of one rank, there are {}", config.file, ranks);
+  train::TrainConfig config = config_for_ranks(join_path(context.folder(), options.config), options.sets, ranks);
   for (const std::string& set : options.sets) config.options += " --set " + in_quotes(set);
   if (!options.precision.empty()) train::set_precision(config, options.precision);
   if (!options.numerics.empty()) train::set_numerics(config, options.numerics);

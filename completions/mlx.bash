@@ -336,7 +336,7 @@ _mlx_command() {
       ;;
     'export')
       options='--json -C -q --quiet -v --verbose --color -h --help'
-      subcommands='lfs'
+      subcommands='lfs mpijob slurm'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -349,6 +349,45 @@ _mlx_command() {
         1) kind=folder ;;
       esac
       case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'export mpijob')
+      options='-c --config --ranks --set --cpus --memory --name --program -o --out --image --slots --claim --mount --workdir --namespace --json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -c|--config) kind=file ;;
+        --ranks) kind=nothing ;;
+        --set) kind=nothing ;;
+        --cpus) kind=nothing ;;
+        --memory) kind=nothing ;;
+        --name) kind=nothing ;;
+        --program) kind=file ;;
+        -o|--out) kind=file ;;
+        --image) kind=nothing ;;
+        --slots) kind=nothing ;;
+        --claim) kind=nothing ;;
+        --mount) kind=nothing ;;
+        --workdir) kind=nothing ;;
+        --namespace) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'export slurm')
+      options='-c --config --ranks --set --cpus --memory --name --program -o --out --launcher --notice --sbatch --json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -c|--config) kind=file ;;
+        --ranks) kind=nothing ;;
+        --set) kind=nothing ;;
+        --cpus) kind=nothing ;;
+        --memory) kind=nothing ;;
+        --name) kind=nothing ;;
+        --program) kind=file ;;
+        -o|--out) kind=file ;;
+        --launcher) kind='choice auto srun mpirun' ;;
+        --notice) kind=nothing ;;
+        --sbatch) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac

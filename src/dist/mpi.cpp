@@ -144,13 +144,24 @@ class MpiRanks final : public Communicator {
   std::map<std::int64_t, Message> under_way_;
 };
 
-}  // namespace
-
-int ranks_started(const Environment& environment) {
-  const std::string text = environment.get("OMPI_COMM_WORLD_SIZE").value_or("");
+int count_of(const std::string& text) {
   const bool number =
       !text.empty() && text.size() < 8 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
   return number ? std::max(1, std::stoi(text)) : 1;
+}
+
+}  // namespace
+
+int ranks_started(const Environment& environment) {
+  // mpirun may have been started by srun: what is nearest counts. Without `mark` MPI does not know the others.
+  struct Launcher {
+    const char *mark, *count;
+  };
+  constexpr Launcher kLaunchers[] = {{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"},
+                                     {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"}};
+  for (const Launcher& launcher : kLaunchers)
+    if (environment.get(launcher.mark)) return count_of(environment.get(launcher.count).value_or(""));
+  return 1;
 }
 
 std::string why_no_mpi() {
@@ -169,8 +180,7 @@ std::unique_ptr<Communicator> join_ranks(int started) {
   }
   auto ranks = std::make_unique<MpiRanks>(*module);
   if (ranks->ranks() == started) return ranks;
-  throw Error(ErrorKind::kMissing,
-              fmt::format("mpirun has started {} ranks, and MPI found {}", started, ranks->ranks()),
+  throw Error(ErrorKind::kMissing, fmt::format("{} ranks were started, and MPI found {}", started, ranks->ranks()),
               "run mlx with the mpirun of the Open MPI that it was built with");
 }
 

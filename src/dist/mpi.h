@@ -1,4 +1,4 @@
-// Ranks that are processes which Open MPI started, for mlx itself (launch.h) or for whoever ran mpirun.
+// Ranks that are processes of Open MPI, started by mpirun for mlx itself (launch.h) or for anyone, or by Slurm's srun.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace mlx::dist {
 
-// How many ranks mpirun says that it has started, of which this process is one; 1 if it started none.
+// How many ranks mpirun or `srun --mpi=pmix` says that it has started, of which this process is one; 1 if none.
 int ranks_started(const Environment& environment);
 
 // Why ranks cannot be started on this machine: no module, no `orted`, which mpirun runs there. "" if they can.

@@ -114,7 +114,7 @@ error 2 '--ranks -1: expected 1 to 4096' mlx train -c mlp.toml --ranks -1
 error 2 'mixup mixes the images of one rank' mlx train -c cnn.toml --set data.augment.mixup=0.2 --ranks 2
 error 8 'mpirun cannot be started' env PATH=/nowhere "$mlx_binary" train -c mlp.toml --set train.seed=3 --ranks 2
 has "$err" 'openmpi-bin'
-for launcher in PMI_SIZE SLURM_STEP_NUM_TASKS; do error 2 "$launcher=2: mlx knows only the ranks" env $launcher=2 "$mlx_binary" train -c mlp.toml; done
+for launcher in PMI_SIZE SLURM_STEP_NUM_TASKS; do error 2 "$launcher=2: these processes do not know of each other" env $launcher=2 "$mlx_binary" train -c mlp.toml; done
 # A number that is not finite ends all ranks, once and in the same step.
 error 9 'at step' mlx train -c mlp.toml --set train.learning_rate=1000 --set train.optimizer=sgd --set train.loss=mse --ranks 2
 all_gone

@@ -134,7 +134,7 @@ TEST_CASE("MPI: the same over processes") {
   }
 }
 
-TEST_CASE("ranks are those that mpirun says it has started") {
+TEST_CASE("ranks are those that mpirun or srun says it has started") {
   const auto started = [](std::vector<std::pair<std::string, std::string>> variables) {
     Environment environment;
     environment.variable = [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
@@ -149,6 +149,9 @@ TEST_CASE("ranks are those that mpirun says it has started") {
   CHECK_EQ(started({{"OMPI_COMM_WORLD_SIZE", "1"}}), 1);
   CHECK_EQ(started({{"OMPI_COMM_WORLD_SIZE", "many"}}), 1);
   CHECK_EQ(started({{"PMI_SIZE", "3"}}), 1);  // of another MPI
+  CHECK_EQ(started({{"PMIX_RANK", "0"}, {"SLURM_STEP_NUM_TASKS", "3"}}), 3);
+  CHECK_EQ(started({{"SLURM_STEP_NUM_TASKS", "3"}}), 1);  // srun --mpi=none
+  CHECK_EQ(started({{"PMIX_RANK", "0"}, {"SLURM_STEP_NUM_TASKS", "3"}, {"OMPI_COMM_WORLD_SIZE", "1"}}), 1);
 }
 
 TEST_CASE("replicas: the rank with other bits is named by all") {
