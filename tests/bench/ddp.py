@@ -225,11 +225,13 @@ def bench(case, mlx, folder, place, options):
         out.write(mode)
     runs = {"mlx": [], "torch": []}
     peer = {"mlx": lambda: train_mlx(mlx, folder, place, epochs), "torch": lambda: on_torch(folder, place, "train", mode, str(epochs))}
-    ours, theirs = peer["mlx"](), peer["torch"]()  # to compare their losses; not timed
+    # Not timed. PyTorch's channels-last convolutions round more coarsely: after one step their loss is 1e-3 from that in
+    # f64, of which mlx's and the eager mode's are within 1e-6.
+    ours, theirs = peer["mlx"](), on_torch(folder, place, "train", "eager", str(epochs))
     apart = [abs(a - b) / abs(b) for a, b in zip(ours["losses"], theirs["losses"])]
     print("  losses apart: the first by %.1e, the next by %s; all by at most %.1e" %
           (apart[0], " ".join(f"{each:.0e}" for each in apart[1:6]), max(apart)))
-    if apart[0] > 1e-4 or apart[1] > 1e-3 or len(ours["losses"]) != len(theirs["losses"]):
+    if max(apart[:2]) > 1e-4 or len(ours["losses"]) != len(theirs["losses"]):
         raise SystemExit("they do not train the same")
     loss = smoothed(theirs["losses"])[len(theirs["losses"]) * 4 // 5]
     for _ in range(options.rounds):
