@@ -91,9 +91,9 @@ std::unique_ptr<dist::Communicator> join_ranks(std::int64_t wanted, Context& con
 
 Ties ties_of(const dist::Communicator* ranks, Context& context) {
   Ties out;
-  const auto asked = [&](const char* name) { return ranks && context.environment().get(name).has_value(); };
-  if (asked(dist::kLifelineVariable)) out.lifeline = std::make_unique<dist::Lifeline>(STDIN_FILENO);
-  if (asked(dist::kPulseVariable)) out.pulse = std::make_unique<dist::Pulse>(*ranks, STDERR_FILENO);
+  if (!ranks || !context.environment().get(dist::kPulseVariable)) return out;
+  out.lifeline = std::make_unique<dist::Lifeline>();
+  out.pulse = std::make_unique<dist::Pulse>(*ranks, STDERR_FILENO);
   return out;
 }
 

@@ -34,6 +34,7 @@ struct TrainOptions {
   std::int64_t ranks = 0;  // 0: not given
   std::string hosts, hostfile;
   std::int64_t min_ranks = 0;  // 0: a lost rank ends the training
+  std::int64_t verify_every = 0;
 };
 
 Json to_json(const train::TrainOutcome& outcome) {
@@ -163,6 +164,7 @@ std::vector<std::string> arguments_of(const TrainOptions& options, const train::
     if (!value.empty()) out.insert(out.end(), {name, value});
   };
   for (const std::string& set : options.sets) add("--set", set);
+  if (options.verify_every > 0) add("--verify-every", std::to_string(options.verify_every));
   add("--resume", again ? "" : options.resume);
   add("--device", options.device);
   add("--precision", options.precision);
@@ -185,6 +187,8 @@ std::vector<dist::Host> hosts_of(const TrainOptions& options, Context& context) 
     fail(ErrorKind::kUsage, "--ranks {}: expected 1 to {}", options.ranks, kMostRanks);
   if (options.min_ranks < 0 || options.min_ranks > kMostRanks)
     fail(ErrorKind::kUsage, "--min-ranks {}: expected 1 to {}", options.min_ranks, kMostRanks);
+  if (options.verify_every < 0)
+    fail(ErrorKind::kUsage, "--verify-every {}: expected a number of steps", options.verify_every);
   if (!options.hosts.empty()) return dist::parse_hosts(options.hosts);
   if (!options.hostfile.empty())
     return dist::parse_hostfile(read_text(join_path(context.folder(), options.hostfile)), options.hostfile);
@@ -286,6 +290,7 @@ int run_train(const TrainOptions& options, Context& context) {
   train.fresh = options.fresh;
   train.notice = [&](const std::string& text) { context.say(text); };
   train.merge = options.merge;
+  train.verify_every = options.verify_every;
   train.memory = allowed_memory(options.memory);
   // Off a terminal it is only in the summary, unless it was asked for.
   if (!options.memory.empty() || isatty(STDERR_FILENO))
@@ -349,6 +354,8 @@ Command add_train() {
       option("--hosts", "LIST", options->hosts, "Train on these hosts, such as localhost,b:2 with two processes on b"),
       integer("--min-ranks", "N", options->min_ranks,
               "Go on from the last checkpoint without hosts that are lost, while so many ranks are left"),
+      integer("--verify-every", "N", options->verify_every,
+              "With several ranks: compare after every N steps whether all have the same bits"),
       option("--hostfile", "FILE", options->hostfile, "The hosts, one a line", Complete::kFile),
       choice("--precision", "TYPE", {"auto", "bf16", "f32", "fp16", "tf32"}, options->precision,
              "The type of products (default: the config's, else f32, on a GPU auto)"),

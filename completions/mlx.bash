@@ -635,7 +635,7 @@ _mlx_command() {
       esac
       ;;
     'train')
-      options='-c --config --set --resume --fresh --device --ranks --hosts --min-ranks --hostfile --precision --numerics --force --memory --merge --profile --trace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='-c --config --set --resume --fresh --device --ranks --hosts --min-ranks --verify-every --hostfile --precision --numerics --force --memory --merge --profile --trace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -c|--config) kind=file ;;
         --set) kind=nothing ;;
@@ -644,6 +644,7 @@ _mlx_command() {
         --ranks) kind=nothing ;;
         --hosts) kind=nothing ;;
         --min-ranks) kind=nothing ;;
+        --verify-every) kind=nothing ;;
         --hostfile) kind=file ;;
         --precision) kind='choice auto bf16 f32 fp16 tf32' ;;
         --numerics) kind='choice native portable' ;;

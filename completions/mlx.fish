@@ -671,6 +671,7 @@ complete -c mlx -n '__mlx_at "train"' -l device -x -a 'auto cpu cuda' -d 'Where 
 complete -c mlx -n '__mlx_at "train"' -l ranks -x -d 'Train with N processes on this machine, which share its cores'
 complete -c mlx -n '__mlx_at "train"' -l hosts -x -d 'Train on these hosts, such as localhost,b:2 with two processes on b'
 complete -c mlx -n '__mlx_at "train"' -l min-ranks -x -d 'Go on from the last checkpoint without hosts that are lost, while so many ranks are left'
+complete -c mlx -n '__mlx_at "train"' -l verify-every -x -d 'With several ranks: compare after every N steps whether all have the same bits'
 complete -c mlx -n '__mlx_at "train"' -l hostfile -r -F -d 'The hosts, one a line'
 complete -c mlx -n '__mlx_at "train"' -l precision -x -a 'auto bf16 f32 fp16 tf32' -d 'The type of products (default: the config\'s, else f32, on a GPU auto)'
 complete -c mlx -n '__mlx_at "train"' -l numerics -x -a 'native portable' -d 'portable gives the same bits on every x86-64 with AVX2 and FMA'

@@ -57,7 +57,7 @@ std::string_view after(std::string_view text, std::size_t at) {
 
 std::vector<Host> in_order(std::vector<Host> hosts, const std::string& place) {
   if (ranks_on(hosts) > kMostRanks) refuse(place, fmt::format("more than {} ranks", kMostRanks));
-  std::ranges::stable_partition(hosts, &Host::here);
+  std::stable_partition(hosts.begin(), hosts.end(), [](const Host& host) { return host.here(); });
   if (!hosts.empty() && hosts.front().here()) return hosts;
   throw Error(ErrorKind::kUsage,
               fmt::format("{}: this machine is not among the hosts, and rank 0 is where the repository is", place),

@@ -17,7 +17,6 @@
 
 #include "base/error.h"
 #include "base/fd.h"
-#include "dist/lifeline.h"
 #include "dist/pulse.h"
 #include "dist/watch.h"
 
@@ -28,9 +27,8 @@ constexpr std::chrono::seconds kPatience{10};  // with an mpirun that was asked 
 
 // In the child. Only functions that are safe after a fork of a process with threads. The errno of what failed goes to
 // `problem`, which a successful exec closes.
-[[noreturn]] void become(const std::vector<char*>& argv, pid_t parent, int problem, int input, int errors) {
+[[noreturn]] void become(const std::vector<char*>& argv, pid_t parent, int problem, int errors) {
   ::setpgid(0, 0);  // a terminal's Ctrl-C is ours to pass on
-  ::dup2(input, STDIN_FILENO);
   ::dup2(errors, STDERR_FILENO);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() == parent) ::execvp(argv[0], argv.data());
@@ -41,7 +39,7 @@ constexpr std::chrono::seconds kPatience{10};  // with an mpirun that was asked 
 
 struct Child {
   pid_t process = 0;
-  Fd input, errors;  // its stdin and stderr; neither is waited for
+  Fd errors;  // its stderr, which is not waited for
 };
 
 std::pair<Fd, Fd> make_pipe(const std::string& program) {
@@ -56,14 +54,13 @@ Child start(const std::vector<std::string>& command) {
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   auto [problem, to_problem] = make_pipe(command[0]);
-  auto [input, to_input] = make_pipe(command[0]);
   auto [errors, to_errors] = make_pipe(command[0]);
-  Child out{0, std::move(to_input), std::move(errors)};
-  for (const Fd* each : {&out.input, &out.errors}) ::fcntl(each->get(), F_SETFL, O_NONBLOCK);
+  Child out{0, std::move(errors)};
+  ::fcntl(out.errors.get(), F_SETFL, O_NONBLOCK);
   const pid_t parent = ::getpid();
   out.process = ::fork();
   if (out.process < 0) fail_errno(errno, command[0], "start");
-  if (out.process == 0) become(argv, parent, to_problem.get(), input.get(), to_errors.get());
+  if (out.process == 0) become(argv, parent, to_problem.get(), to_errors.get());
   to_problem = Fd();
   int error = 0;
   if (::read(problem.get(), &error, sizeof error) != static_cast<ssize_t>(sizeof error)) return out;
@@ -119,7 +116,6 @@ std::vector<std::string> mpirun_command(const Launch& launch) {
   if (launch.as_root) add({"--allow-run-as-root"});
   const bool several = launch.places.size() > 1;
   if (several) add_ssh(launch.ssh, argv);
-  if (several) add({"--stdin", "all"});
   const char* separator = nullptr;
   for (const Place& place : launch.places) {
     if (separator) add({separator});
@@ -128,7 +124,6 @@ std::vector<std::string> mpirun_command(const Launch& launch) {
     if (several) add({"--host", place.host.name + ":" + ranks});
     add({"--np", ranks});
     add({"-x", std::string(kPulseVariable) + "=1"});
-    if (several) add({"-x", std::string(kLifelineVariable) + "=1"});
     for (const auto& [name, value] : place.variables) add({"-x", name + "=" + value});
     argv.insert(argv.end(), place.command.begin(), place.command.end());
   }
@@ -141,16 +136,9 @@ RanksEnd run_ranks(const Launch& launch, const Interruption& interruption,
   Watch watch(say);
   RanksEnd out;
   std::optional<Watch::Clock::time_point> ended;  // since when they are asked to end
-  Watch::Clock::time_point spoken;                // to ranks on several hosts
-  const bool several = launch.places.size() > 1;
-  if (!several) mpirun.input = Fd();
   bool passed_on = false;
   for (int status = 0;;) {
     const auto now = Watch::Clock::now();
-    if (several && now - spoken >= std::chrono::seconds(1)) {
-      spoken = now;
-      [[maybe_unused]] const ssize_t written = ::write(mpirun.input.get(), "\n", 1);
-    }
     listen(mpirun, watch);
     const pid_t done = ::waitpid(mpirun.process, &status, WNOHANG);
     if (done < 0 && errno != EINTR) fail_errno(errno, "mpirun", "wait for");

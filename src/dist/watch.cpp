@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "base/text.h"
 
@@ -68,8 +69,14 @@ void Watch::end_message() {
       std::sscanf(message.c_str() + ended + kEnded.size(), "%d", &signal) == 1) {
     died_ = fmt::format("{} was ended by signal {}", name_of(rank), signal);
   }
+  constexpr std::string_view kLost = "lost communication with a remote daemon", kNode = "on node ";
+  if (const std::size_t node = message.rfind(kNode);
+      died_.empty() && message.find(kLost) != std::string::npos && node != std::string::npos) {
+    const std::size_t name = node + kNode.size();
+    died_ = "the connection to " + message.substr(name, message.find(' ', name) - name) + " is lost";
+  }
   // A rank that ends with an error says it itself, and others that they lost it.
-  for (const char* told : {"non-zero status", "non-zero exit code", "connection"})
+  for (const char* told : {"non-zero status", "non-zero exit code", "connection", "unexpectedly disconnected"})
     if (message.find(told) != std::string::npos) return;
   if (of_mpirun_.empty()) of_mpirun_ = message;
 }

@@ -57,6 +57,7 @@ void take_part(const store::Store& store, Pool& pool, const OtherRank& rank, Pro
   loop.backend = backend;
   loop.memory = work.memory;
   loop.ranks = &rank.ranks;
+  loop.verify_every = work.verify_every;
   NoSink sink;
   try {
     run_training(prepared.config, prepared.built, data, loop, sink, pool, progress);

@@ -232,6 +232,7 @@ LoopOptions loop_options(const Training& t, const work::ActiveRun& run) {
   loop.keep_state = t.config.keep_state && registry::domain_of(t.repository, t.config.name) == store::kMainDomain;
   loop.how_to_resume = how_to_resume(t.config, run.id);
   loop.ranks = t.options.ranks;
+  loop.verify_every = t.options.verify_every;
   return loop;
 }
 
@@ -262,6 +263,7 @@ SharedWork shared_work(const Training& t) {
   work.precision = t.config.precision;
   work.portable = t.config.portable;
   work.memory = t.options.memory;
+  work.verify_every = t.options.verify_every;
   return work;
 }
 

@@ -99,9 +99,17 @@ same "$(json "'resumed_from' in d['summary']")" True
 expect 0 long --force --json
 same "$resumed" "$(digest)"
 
+# Ranks that compare their bits find them the same.
+expect 0 mlx train -c gpt2.toml --set train.accumulate=2 --ranks 2 --verify-every 1 --force --json
+verified=$(digest)
+expect 0 mlx train -c gpt2.toml --set train.accumulate=2 --json
+same "$verified" "$(digest)"
+
 # What cannot be is said before anything is started.
 error 2 'accumulate = 4 micro-batches cannot be shared among 3 ranks' mlx train -c mlp.toml --set train.accumulate=4 --ranks 3
 error 2 '7 micro-batches of equal size do not make a batch of 20' mlx train -c mlp.toml --ranks 7
+error 2 '--verify-every -1: expected a number of steps' mlx train -c mlp.toml --ranks 2 --verify-every -1
+error 2 '--min-ranks -1: expected' mlx train -c mlp.toml --ranks 2 --min-ranks -1
 error 2 '--ranks -1: expected 1 to 4096' mlx train -c mlp.toml --ranks -1
 error 2 'mixup mixes the images of one rank' mlx train -c cnn.toml --set data.augment.mixup=0.2 --ranks 2
 error 8 'mpirun cannot be started' env PATH=/nowhere "$mlx_binary" train -c mlp.toml --set train.seed=3 --ranks 2

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "dist/collectives.h"
 #include "dist/mpi.h"
+#include "dist/replicas.h"
 #include "ranks.h"
 
 using namespace mlx;
@@ -151,4 +152,25 @@ TEST_CASE("ranks are those that mpirun or srun says it has started") {
   CHECK_EQ(started({{"PMIX_RANK", "0"}, {"SLURM_STEP_NUM_TASKS", "3"}}), 3);
   CHECK_EQ(started({{"SLURM_STEP_NUM_TASKS", "3"}}), 1);  // srun --mpi=none
   CHECK_EQ(started({{"PMIX_RANK", "0"}, {"SLURM_STEP_NUM_TASKS", "3"}, {"OMPI_COMM_WORLD_SIZE", "1"}}), 1);
+}
+
+TEST_CASE("replicas: the rank with other bits is named by all") {
+  const auto said = [](int count, int faulty) {
+    std::vector<std::string> messages(static_cast<std::size_t>(count));
+    on_ranks(count, [&](Communicator& ranks) {
+      const std::string has = ranks.rank() == faulty ? "other" : "same";
+      try {
+        check_replicas(ranks, mlx::Digest::of(mlx::as_bytes(has)), 40);
+      } catch (const mlx::Error& error) {
+        CHECK(error.kind == mlx::ErrorKind::kCorrupt);
+        messages[static_cast<std::size_t>(ranks.rank())] = error.message;
+      }
+    });
+    for (const std::string& message : messages) CHECK(message == messages[0]);
+    return messages[0];
+  };
+  CHECK(said(3, -1).empty());
+  CHECK(said(3, 1).starts_with("after step 40 rank 1"));
+  CHECK(said(3, 1).ends_with(" had other bits than the other ranks"));
+  CHECK(said(2, 1).starts_with("after step 40 these ranks had different bits: rank 0"));
 }

@@ -11,6 +11,7 @@
 #include "dist/host_facts.h"
 #include "dist/hosts.h"
 #include "dist/launch.h"
+#include "dist/lifeline.h"
 #include "dist/pulse.h"
 #include "dist/watch.h"
 
@@ -144,6 +145,36 @@ TEST_CASE("hosts: a watch tells people's lines, mpirun's and beats apart, in wha
     CHECK(watch.lost(now + Watch::kSilence - std::chrono::seconds(1)) == "");
     CHECK(watch.lost(now + Watch::kSilence) == "rank 1 on b has said nothing for 8 s; at step 7 it waited for rank 0");
   }
+}
+
+TEST_CASE("hosts: a lost daemon is a lost host, and what follows from it is no reason") {
+  const std::string ruler(74, '-');
+  Watch watch([](std::string_view) {});
+  const auto message = [&](const std::string& text) {
+    watch.take(ruler + "\n" + text + "\n" + ruler + "\n", Watch::Clock::time_point());
+  };
+  message("An MPI communication peer process has unexpectedly disconnected.");
+  CHECK(watch.why() == "");
+  message(
+      "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[1,0],0] on node home\n"
+      "  Remote daemon: [[1,0],2] on node b\n\nThis is usually due to a failure of the network.");
+  CHECK(watch.why() == "the connection to b is lost");
+}
+
+TEST_CASE("hosts: a connection that repeats itself is in vain, if it is one of these") {
+  const std::string table =
+      "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+      "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000009     0        0 111 1 0 100 0 0 10 "
+      "0\n"
+      "   1: 0202000A:8F90 0102000A:0016 01 00000040:00000000 01:00000A2E 00000006     0        0 222 2 0 20 4 30 10 "
+      "-1\n"
+      "   2: 0202000A:8F91 0102000A:0016 01 00000040:00000000 01:0000002E 00000005     0        0 333 2 0 20 4 30 10 "
+      "-1\n"
+      "   3: too short\n";
+  CHECK(sends_in_vain(table, {"9", "222"}));
+  CHECK(!sends_in_vain(table, {"111", "333"}));
+  CHECK(!sends_in_vain(table, {}));
+  CHECK(!sends_in_vain("", {"222"}));
 }
 
 TEST_CASE("hosts: of silent ranks the one that fell silent first is lost, and none that has ended") {

@@ -2,12 +2,14 @@
 // of a training through the repository.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <map>
 #include <thread>
 
 #include "data/kinds/images_dataset.h"
+#include "dist/local_ranks.h"
 #include "memory_sink.h"
 #include "train/build_model.h"
 #include "train/loop/training_loop.h"
@@ -95,6 +97,40 @@ TEST_CASE("a training that diverges tells its sink so, and looks for the origin 
   CHECK_THROWS_WITH_AS(train_in_memory(config, sink, silent),
                        doctest::Contains("was the first to become non-finite, at step "), Error);
   CHECK(sink.ends == 1);
+}
+
+TEST_CASE("a rank that computes other bits than its replica is found") {
+  std::vector<std::unique_ptr<dist::Communicator>> ranks;
+  std::array<std::string, 2> said;
+  const auto train = [&](std::size_t rank, double rate) {
+    const std::unique_ptr<dist::Communicator> own = std::move(ranks[rank]);
+    TrainConfig config = config_of(with("accumulate = 2", replaced(synthetic::kConfig, "learning_rate = 0.05",
+                                                                   fmt::format("learning_rate = {}", rate))));
+    Pool pool(1);
+    const TrainingData data = make_training_data(config, data::make_dataset(synthetic::make_examples(300, 1)), nullptr);
+    LoopOptions options;
+    options.ranks = own.get();
+    options.verify_every = 3;
+    config.precision = name_of(precision_of(config, data.train->describe(), options.backend));
+    const nn::Built built = build_model(config, data.train->describe(), nullptr);
+    MemorySink sink;
+    NoProgress silent;
+    try {
+      run_training(config, built, data, options, sink, pool, silent);
+    } catch (const Error& error) {
+      said[rank] = error.message;
+    }
+  };
+  for (const double rate : {0.05, 0.0501}) {
+    ranks = dist::local_ranks(2);
+    said = {};
+    std::thread other([&] { train(1, rate); });
+    train(0, 0.05);
+    other.join();
+    CHECK(said[0].starts_with("after step 3 these ranks had different bits: rank 0") == (rate != 0.05));
+    CHECK(said[0].empty() == (rate == 0.05));
+    CHECK(said[1] == said[0]);
+  }
 }
 
 }  // namespace

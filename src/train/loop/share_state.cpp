@@ -31,7 +31,8 @@ void share_work(dist::Communicator& ranks, SharedWork& work) {
                                            {"memory", work.memory},
                                            {"portable", work.portable},
                                            {"precision", work.precision},
-                                           {"sets", work.config.sets}});
+                                           {"sets", work.config.sets},
+                                           {"verify_every", work.verify_every}});
   const auto text = [&](const char* name) { return json_string(told, name, "rank 0"); };
   std::vector<std::string> sets;
   for (const Json& set : json_array(told, "sets", "rank 0")) sets.push_back(set.get<std::string>());
@@ -39,6 +40,7 @@ void share_work(dist::Communicator& ranks, SharedWork& work) {
   work.config = {text("file"), text("config"), std::move(sets)};
   work.precision = text("precision"), work.portable = told.at("portable").get<bool>();
   work.memory = json_int(told, "memory", "rank 0");
+  work.verify_every = json_int(told, "verify_every", "rank 0");
 }
 
 void share_state(dist::Communicator& ranks, CheckpointState& state) {

@@ -19,7 +19,8 @@ struct SharedWork {
   ConfigSource config{};  // as rank 0 has read it
   std::string precision;  // that it chose
   bool portable = false;
-  std::int64_t memory = 0;  // bytes that each rank may take; 0: unlimited
+  std::int64_t memory = 0;        // bytes that each rank may take; 0: unlimited
+  std::int64_t verify_every = 0;  // LoopOptions::verify_every
 };
 void share_work(dist::Communicator& ranks, SharedWork& work);
 

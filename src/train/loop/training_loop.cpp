@@ -9,7 +9,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/process_use.h"
+#include "dist/replicas.h"
 #include "train/evaluate/evaluate.h"
 #include "train/loop/diverged.h"
 #include "train/loop/share_state.h"
@@ -149,6 +151,7 @@ class Loop {
       const bool ahead = training_.runs_ahead() && !options_.profiler;  // a profiler must tell steps apart
       if (ahead) batch = stage_next();
       const bool asked_to_stop = finish_step(rate);
+      if (options_.verify_every > 0 && now_.step % options_.verify_every == 0) verify_replicas();
       if (options_.profiler) options_.profiler->end_step(training_.session(), now_.step);
       progress_.advance(1);
       if (now_.step % 16 == 0) show(epoch);
@@ -204,6 +207,21 @@ class Loop {
     if (outcome.loss_scale < 1)
       stop_diverged("the loss scale fell below 1, since gradients in fp16 were not finite", now_.step - 1, true);
     return outcome.asked_to_stop;
+  }
+
+  void verify_replicas() {
+    if (is_alone()) return;
+    Sha256 hash;
+    for (const auto& [name, tensor] : training_.state()) {
+      hash.update(as_bytes(name));
+      hash.update(tensor.data);
+    }
+    try {
+      dist::check_replicas(ranks_, hash.finish(), now_.step);
+    } catch (Error& error) {
+      if (error.kind == ErrorKind::kCorrupt && !decides()) error.kind = ErrorKind::kInterrupted;  // rank 0 says it
+      throw;
+    }
   }
 
   void end_epoch(std::int64_t units, double seconds, double cpu) {

@@ -50,11 +50,12 @@ struct LoopOptions {
   // makes its checkpoints: `resume`, `from`, `initial` and the sink are its own. The model's bits do not depend on the
   // number of ranks (StepSum).
   dist::Communicator* ranks = nullptr;
+  std::int64_t verify_every = 0;  // steps after which ranks compare hashes of their state; 0: they never do
 };
 
 // Throws kDiverged in the step that makes the loss, a weight or the optimizer state non-finite; the error names the
 // step and, for one rank, the first such operation, and the last checkpoint is from before. Throws kInterrupted after a
-// checkpoint. All ranks throw these in the same step.
+// checkpoint. Throws kCorrupt if ranks compare their state and it differs. All ranks throw these in the same step.
 TrainingResult run_training(const TrainConfig& config, const nn::Built& built, const TrainingData& data,
                             const LoopOptions& options, RunSink& sink, Pool& pool, Progress& progress);
 

@@ -1,0 +1,15 @@
+// Finds the rank that computes other bits than its replicas: a faulty CPU or memory, or another build.
+#pragma once
+
+#include <cstdint>
+
+#include "base/hash.h"
+#include "dist/communicator.h"
+
+namespace mlx::dist {
+
+// `own`: the hash of what all ranks have after `step`. Throws kCorrupt, on every rank, if they do not have the same; it
+// names those that differ from most, or all ranks if no hash is that of more than half.
+void check_replicas(Communicator& ranks, const Digest& own, std::int64_t step);
+
+}  // namespace mlx::dist
