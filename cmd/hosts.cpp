@@ -152,8 +152,8 @@ Asked ask_all(const std::vector<dist::Host>& hosts, bool portable, const RankDat
   const std::vector<store::ObjectRef> objects = objects_of(context.repository().store(), data);
   Asked out;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    std::vector<dist::Obstacle> found = std::move(answers[i].obstacles);
-    ReadyHost& host = out.hosts.emplace_back(ReadyHost{hosts[i], hosts[i].here() ? own : std::move(answers[i].facts)});
+    std::vector<dist::Obstacle> found = answers[i].obstacles;
+    ReadyHost& host = out.hosts.emplace_back(ReadyHost{hosts[i], hosts[i].here() ? own : answers[i].facts});
     if (hosts[i].here() && !own.mpi.empty()) found.push_back({own.mpi, "install Open MPI: apt install openmpi-bin"});
     if (!hosts[i].here() && found.empty()) found = obstacles_of(host, own, portable, objects, context);
     out.obstacles.push_back(std::move(found));

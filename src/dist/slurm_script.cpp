@@ -49,14 +49,15 @@ std::string directives(const SlurmJob& job) {
       {"open-mode", "append"},
   };
   if (job.memory > 0) lines.emplace_back("mem-per-cpu", fmt::format("{}M", mib_of_core(job)));
-  for (const auto& [name, value] : job.options) {
+  for (const auto& option : job.options) {
+    const std::string& name = option.first;
     const bool word = !name.empty() && name[0] != '-' && std::ranges::all_of(name, [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
     });
     if (!word) fail(ErrorKind::kUsage, "'{}' is no option of sbatch: expected a name such as time", printable(name));
     const bool taken = std::ranges::any_of(lines, [&](const auto& line) { return line.first == name; });
     if (taken) fail(ErrorKind::kUsage, "the option {} of sbatch is given twice, or by an option of mlx", name);
-    lines.emplace_back(name, value);
+    lines.push_back(option);
   }
   std::string out;
   for (const auto& [name, value] : lines) out += directive(name, value);
