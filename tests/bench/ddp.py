@@ -5,7 +5,7 @@ usage: ddp.py MLX BENCH_SUM [--rounds N] [--only NAME]... [--network NAME]... [-
 
 Both have the same model, initial weights (mlx's), batches, shares of the ranks and optimizer; nothing is timed unless
 the first losses agree. They run in turns. "plain" is this machine's loopback. The other networks (NETWORKS) join two
-network namespaces, which end with this program; there rank 0 has core 0 and rank 1 core 1. They need root. Each begins
+network namespaces, which end with this program; there rank 0 has core 0 and rank 1 core 1, and mpirun starts mlx. They need root. Each begins
 with a sum of 1 MiB and of 25 MiB by mlx, MPI_Allreduce and Gloo. Needs PyTorch, numpy, mpicc, and the package
 dataset-fashion-mnist.
 """
@@ -66,8 +66,8 @@ class Place:
     """Where the ranks run: on this machine as it is, or the second in a namespace of its own behind a link."""
 
     def __init__(self, folder, network):
-        self.other, self.address, self.interface, self.environment = None, "127.0.0.1", "lo", {}
-        self.first, self.second = [], []
+        self.other, self.address = None, "127.0.0.1"
+        self.first, self.second, self.hosts = [], [], []  # what stands before a rank's command; what mpirun must know
         if network is not None:
             self.join(folder, *network)
 
@@ -78,7 +78,7 @@ class Place:
             time.sleep(0.01)
         there = ["nsenter", "-t", str(self.other.pid), "--net", "--uts"]
         self.first, self.second = ["taskset", "-c", "0"], there + ["taskset", "-c", "1"]
-        self.address, self.interface = "10.78.0.1", "link0"
+        self.address = "10.78.0.1"
         shape = self.make_link(folder, there, rate, delay)
         for where, name in (([], "link0"), (there, "link1")):
             out_of(where + ["ip", "link", "set", "lo", "up"])
@@ -90,10 +90,10 @@ class Place:
         agent = f"{folder}/agent"
         with open(agent, "w") as out:
             out.write('#!/bin/sh\nwhile :; do case "$1" in -o) shift 2;; -*) shift;; *) break;; esac; done\nshift\n'
-                      f"export XDG_CACHE_HOME={folder}/cache OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n"
+                      f"export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n"
                       f'exec {" ".join(self.second)} sh -c "$*"\n')
         os.chmod(agent, 0o755)
-        self.environment = {"MLX_SSH_COMMAND": agent}
+        self.hosts = ["--host", "localhost:1,other:1", "--mca", "plm_rsh_agent", agent, "--wdir", folder]
 
     def make_link(self, folder, there, rate, delay):
         """What tc is to do at both ends."""
@@ -115,13 +115,13 @@ class Place:
         return None
 
 
-def train_mlx(mlx, folder, place, epochs, *more):
-    environment = {**os.environ, **place.environment, "MLX_THREADS": "1" if place.other else "2",
-                   "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "MLX_REMOTE_MLX": mlx}
-    ranks = ["--hosts", "localhost,other"] if place.other else ["--ranks", "2"]
+def train_mlx(mlx, folder, place, epochs):
+    environment = {**os.environ, "MLX_THREADS": "1" if place.other else "2",
+                   "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    ranks, launch = ([], MPIRUN + place.hosts + ["--np", "2", "-x", "MLX_THREADS"]) if place.other else (["--ranks", "2"], [])
     began = time.perf_counter()
-    done = json.loads(out_of(place.first + [mlx, "train", "-c", "c.toml", *ranks, "--force", "--json", "--set",
-                                            f"train.epochs={epochs}", *more], cwd=folder, env=environment))
+    done = json.loads(out_of(place.first + launch + [mlx, "train", "-c", "c.toml", *ranks, "--force", "--json",
+                                                     "--set", f"train.epochs={epochs}"], cwd=folder, env=environment))
     wall = time.perf_counter() - began
     points = json.loads(out_of([mlx, "show", f"run:{done['run']}", "--metric", "train/loss", "--json"], cwd=folder))["points"]
     summary = done["summary"]
@@ -250,14 +250,13 @@ def sums(folder, place, bench_sum, options):
     """A sum of one array over both ranks, by itself."""
     out_of(["mpicc", "-O2", "-o", f"{folder}/mpi_all_reduce", f"{HERE}/mpi_all_reduce.c"])
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    hosts = ["--host", "localhost:1,other:1", "--mca", "plm_rsh_agent", f"{folder}/agent"] if place.other else []
     for size in (1, 25):
         rounds = "31" if not options.inside else "9" if size == 1 else "3"
         count = str(size << 18)
         medians = {"mlx": [], "MPI_Allreduce": [], "Gloo": []}
         for _ in range(options.rounds):
             for name, program in (("mlx", bench_sum), ("MPI_Allreduce", f"{folder}/mpi_all_reduce")):
-                medians[name].append(float(out_of(place.first + MPIRUN + hosts + ["--np", "2", program, count, rounds], env=environment)))
+                medians[name].append(float(out_of(place.first + MPIRUN + place.hosts + ["--np", "2", program, count, rounds], env=environment)))
             medians["Gloo"].append(on_torch(folder, place, "sum", count, rounds)["seconds"])
         mine = statistics.median(medians["mlx"])
         print(f"sum of {size:2} MiB: mlx {1e3 * mine:.3f} ms" + "".join(
