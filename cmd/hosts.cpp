@@ -37,19 +37,6 @@ std::string cache_folder(const Environment& environment) {
   return join_path(environment.get("HOME").value_or("/"), ".cache/mlx/data");
 }
 
-// The last line that says something, without "mlx: error: ".
-std::string last_line(std::string_view text) {
-  constexpr std::string_view kOurs = "mlx: error: ";
-  std::string found;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string line = printable(trimmed(text.substr(at, end - at)));
-    if (!line.empty() && !line.starts_with("hint: ")) found = line;
-    at = end + 1;
-  }
-  return found.starts_with(kOurs) ? found.substr(kOurs.size()) : found;
-}
-
 struct Answer {
   dist::HostFacts facts;
   std::vector<dist::Obstacle> obstacles;
@@ -57,7 +44,7 @@ struct Answer {
 
 dist::Obstacle failure_of(const SshTarget& target, const ProcessResult& ssh) {
   constexpr int kUsage = 2, kNotFound = 127;
-  const std::string said = last_line(ssh.err);
+  const std::string said = last_line_of(ssh.err);
   if (ssh.exit_code == kSshFailed)
     return {said.empty() ? "ssh cannot reach it" : said,
             ssh_hint(target, ssh.err).value_or("try: ssh " + target.login() + " true")};

@@ -147,6 +147,19 @@ std::string remote_word(const std::string& word) {
   return out + shell_quoted(rest);
 }
 
+std::string last_line_of(std::string_view text) {
+  std::string found;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string line = printable(text.substr(at, end - at));
+    while (!line.empty() && (line.back() == ' ' || line.back() == '?')) line.pop_back();
+    if (!line.empty() && !line.starts_with("hint: ")) found = line;
+    at = end + 1;
+  }
+  constexpr std::string_view kOurs = "mlx: error: ";
+  return found.starts_with(kOurs) ? found.substr(kOurs.size()) : found;
+}
+
 std::optional<std::string> ssh_hint(const SshTarget& target, std::string_view said) {
   for (const Symptom& known : kSymptoms) {
     if (said.find(known.text) != std::string_view::npos) return fmt::format(fmt::runtime(known.hint), target.login());

@@ -29,6 +29,8 @@ std::vector<std::string> ssh_command(const SshTarget& target, const std::string&
 std::string remote_word(const std::string& word);
 
 inline constexpr int kSshFailed = 255;  // ssh's exit code if it could not connect
+// The last line that says something in what ssh, a shell or mlx wrote to stderr; without "mlx: error: ".
+std::string last_line_of(std::string_view said);
 // What to do about the failure that `said`, ssh's stderr, tells; nullopt for an unknown one.
 std::optional<std::string> ssh_hint(const SshTarget& target, std::string_view said);
 

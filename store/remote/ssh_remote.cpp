@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/subprocess.h"
-#include "base/text.h"
 #include "store/remote/wire_remote.h"
 
 namespace mlx::store {
@@ -23,20 +22,6 @@ constexpr Symptom kSymptoms[] = {
 };
 constexpr int kUsage = 2, kNotFound = 127;  // exit codes
 
-// The last line that says something, without "mlx: error: ".
-std::string last_line(const std::string& text) {
-  std::string found;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = printable(std::string_view(text).substr(at, end - at));
-    while (!line.empty() && (line.back() == ' ' || line.back() == '?')) line.pop_back();
-    if (!line.empty() && !line.starts_with("hint: ")) found = line;
-    at = end + 1;
-  }
-  constexpr std::string_view kOurs = "mlx: error: ";
-  return found.starts_with(kOurs) ? found.substr(kOurs.size()) : found;
-}
-
 class SshTransport final : public wire::Transport {
  public:
   SshTransport(const SshTarget& target, const SshProgram& program, const Interruption& interruption)
@@ -51,7 +36,7 @@ class SshTransport final : public wire::Transport {
     ssh_.close_input();
     const int code = ssh_.wait();
     const std::string& said = ssh_.errors();
-    std::string line = last_line(said);
+    std::string line = last_line_of(said);
     if (line.empty()) line = "the connection ended";
     const std::string message = fmt::format("{}: {}", target_.login(), line);
     if (code == kSshFailed) {
