@@ -44,7 +44,7 @@ class ItemRules {
   std::map<std::string, Broken> broken_;
   std::uint64_t items_ = 0;
   std::optional<std::uint32_t> target_;  // the column [check] target
-  std::uint64_t with_target_ = 0;  // items that have a value of [check] target
+  std::uint64_t with_target_ = 0;        // items that have a value of [check] target
 };
 
 }  // namespace mlx::data
