@@ -21,20 +21,25 @@
 #include "dist/mpi.h"
 #include "nn/model_json.h"
 #include "registry/repository.h"
+#include "registry/settings/settings.h"
 #include "store/remote/transfer.h"
 #include "train/trainer.h"
 
 namespace mlx::cmd {
 namespace {
 
+constexpr const char* kSshVariable = "MLX_SSH_COMMAND";
 constexpr std::int64_t kLargestClockDifference = 60;  // seconds
-constexpr const char* kSsh = "ssh -o BatchMode=yes -o ConnectTimeout=10";
 
 // The folder of data for ranks, which other repositories share.
 std::string cache_folder(const Environment& environment) {
   if (const auto named = environment.get("XDG_CACHE_HOME"); named && named->starts_with('/'))
     return join_path(*named, "mlx/data");
   return join_path(environment.get("HOME").value_or("/"), ".cache/mlx/data");
+}
+
+std::string ssh_program(const Environment& environment) {
+  return environment.get(kSshVariable).value_or(kSilentSsh);
 }
 
 struct Answer {
@@ -58,7 +63,7 @@ Answer ask(const dist::Host& host, const Environment& environment) {
   Answer out;
   SshTarget target;
   target.host = host.name;
-  const std::string program = environment.get("MLX_SSH_COMMAND").value_or(kSsh);
+  const std::string program = ssh_program(environment);
   const std::string mlx = remote_word(environment.get("MLX_REMOTE_MLX").value_or("mlx"));
   const ProcessResult ssh = run_process(ssh_command(target, program, mlx + " rank --facts"));
   if (ssh.exit_code != 0) {
@@ -91,6 +96,9 @@ std::unique_ptr<store::Remote> open_cache(const ReadyHost& host, bool create, Co
   store::RemoteOptions options;
   options.create = create;
   options.environment = context.environment();
+  options.environment.variable = [&environment = context.environment()](const std::string& name) {
+    return name == kSshVariable ? ssh_program(environment) : environment.get(name);
+  };
   options.interruption = &context.progress().interruption();
   return store::open_remote(host.host.name + ":" + host.facts.cache, options, context.disk(), context.pool());
 }
@@ -123,7 +131,12 @@ std::vector<dist::Obstacle> obstacles_of(ReadyHost& host, const dist::HostFacts&
   if (!found.empty()) return found;
   if (const std::int64_t ahead = host.facts.time - own.time; std::abs(ahead) > kLargestClockDifference)
     context.progress().warn(fmt::format("{}: its clock differs by {} s", host.host.name, ahead));
-  host.missing = missing_bytes(host, objects, context);
+  try {
+    host.missing = missing_bytes(host, objects, context);
+  } catch (const Error& error) {
+    if (error.kind == ErrorKind::kInterrupted) throw;
+    return {{error.message, error.hint}};
+  }
   return dist::obstacles(own, host.facts, portable, static_cast<std::int64_t>(host.missing));
 }
 
@@ -183,11 +196,20 @@ dist::HostFacts own_facts(Context& context) {
   out.isa = kernels::hardware_of(backend);
   out.mpi = dist::why_no_mpi();
   out.cache = cache_folder(context.environment());
-  out.cores = cores();
-  out.memory = machine_memory() - resident_memory();
+  out.cores = threads_here(context);
+  out.memory = available_memory();
   out.disk = free_space(out.cache);
   out.time = static_cast<std::int64_t>(std::time(nullptr));
   return out;
+}
+
+int threads_here(Context& context) {
+  const std::int64_t set = context.settings().integer("core.threads");
+  return set > 0 ? static_cast<int>(set) : cores();
+}
+
+int threads_of(const ReadyHost& host) {
+  return std::max(1, host.facts.cores / host.host.ranks);
 }
 
 std::vector<ReadyHost> ask_hosts(const std::vector<dist::Host>& hosts, bool portable, const RankData& data,

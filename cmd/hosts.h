@@ -22,11 +22,17 @@ struct RankData {
   std::optional<Digest> base;  // a model: its weights are not sent
 };
 
+// The threads that one process on this machine would have.
+int threads_here(Context& context);
+
 struct ReadyHost {
   dist::Host host;
   dist::HostFacts facts;
   std::uint64_t missing = 0;  // stored bytes of the data that it lacks
 };
+// Of one of its ranks.
+int threads_of(const ReadyHost& host);
+
 // Asks all hosts at once. Tells every problem of every host, and throws if there is one.
 std::vector<ReadyHost> ask_hosts(const std::vector<dist::Host>& hosts, bool portable, const RankData& data,
                                  Context& context);

@@ -6,12 +6,10 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/parallel.h"
 #include "cmd/backend.h"
 #include "cmd/data_memory.h"
 #include "dist/launch.h"
 #include "dist/mpi.h"
-#include "registry/settings/settings.h"
 #include "train/other_rank.h"
 
 namespace mlx::cmd {
@@ -19,16 +17,9 @@ namespace {
 
 constexpr int kKilled = 128;  // an exit code above it: by that signal
 
-// What each rank of this machine may use of the threads that one process would have.
-std::int64_t threads_here(Context& context) {
-  const std::int64_t set = context.settings().integer("core.threads");
-  return set > 0 ? set : cores();
-}
-
 dist::Place place_of(const ReadyHost& host, const std::vector<std::string>& arguments, Context& context) {
   dist::Place out{host.host, {host.facts.program}, {}};
-  const std::int64_t threads = host.host.here() ? threads_here(context) : host.facts.cores;
-  out.variables = {{"MLX_THREADS", std::to_string(std::max<std::int64_t>(1, threads / host.host.ranks))}};
+  out.variables = {{"MLX_THREADS", std::to_string(threads_of(host))}};
   if (!host.host.here()) {
     out.command.insert(out.command.end(), {"rank", "--store", host.facts.cache});
     // What the bits depend on.

@@ -19,6 +19,7 @@
 #include "cmd/data_memory.h"
 #include "cmd/print_profile.h"
 #include "cmd/ranks.h"
+#include "cmd/train_ranks.h"
 #include "data/kind.h"
 #include "data/rows.h"
 #include "registry/repository.h"
@@ -26,16 +27,6 @@
 
 namespace mlx::cmd {
 namespace {
-
-struct TrainOptions {
-  std::string config = "train.toml", resume, trace, device, precision, numerics, memory;
-  std::vector<std::string> sets;
-  bool force = false, fresh = false, profile = false, merge = false;
-  std::int64_t ranks = 0;  // 0: not given
-  std::string hosts, hostfile;
-  std::int64_t min_ranks = 0;  // 0: a lost rank ends the training
-  std::int64_t verify_every = 0;
-};
 
 Json to_json(const train::TrainOutcome& outcome) {
   Json json = {{"schema", "mlx.train/1"},
@@ -119,23 +110,16 @@ void check_trace(const std::string& file, Context& context) {
   if (!is_folder(folder)) fail(ErrorKind::kNotFound, "--trace {}: there is no folder {}", file, folder);
 }
 
-// For a shell.
-std::string in_quotes(const std::string& word) {
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 // The config with what the command line sets.
-train::TrainConfig config_of(const TrainOptions& options, std::int64_t ranks, Context& context) {
+train::TrainConfig config_of(const TrainCommand& options, std::int64_t ranks, Context& context) {
   train::TrainConfig config = config_for_ranks(join_path(context.folder(), options.config), options.sets, ranks);
-  for (const std::string& set : options.sets) config.options += " --set " + in_quotes(set);
+  for (const std::string& set : options.sets) config.options += " --set " + shell_quoted(set);
   if (!options.precision.empty()) train::set_precision(config, options.precision);
   if (!options.numerics.empty()) train::set_numerics(config, options.numerics);
   return config;
 }
 
-kernels::Backend backend_of(const TrainOptions& options, const train::TrainConfig& config, std::int64_t ranks,
+kernels::Backend backend_of(const TrainCommand& options, const train::TrainConfig& config, std::int64_t ranks,
                             Context& context) {
   // Portable numerics are those of CPUs: what is free to choose takes one, as several ranks do.
   const bool on_host = config.portable || ranks > 1;
@@ -148,135 +132,12 @@ kernels::Backend backend_of(const TrainOptions& options, const train::TrainConfi
   return backend;
 }
 
-// For rank 0, and for the other ranks of this machine.
-std::vector<std::string> arguments_of(const TrainOptions& options, const train::TrainConfig& config,
-                                      const std::vector<ReadyHost>& hosts, bool again) {
-  std::vector<std::string> out{"train", "-c", options.config};
-  std::string list;
-  for (const ReadyHost& host : hosts)
-    list += fmt::format("{}{}:{}", list.empty() ? "" : ",", host.host.name, host.host.ranks);
-  if (hosts.size() > 1)
-    out.insert(out.end(), {"--hosts", list});
-  else
-    out.insert(out.end(), {"--ranks", std::to_string(hosts[0].host.ranks)});
-  out.insert(out.end(), {"--set", fmt::format("train.accumulate={}", config.accumulate)});
-  const auto add = [&](const char* name, const std::string& value) {
-    if (!value.empty()) out.insert(out.end(), {name, value});
-  };
-  for (const std::string& set : options.sets) add("--set", set);
-  if (options.verify_every > 0) add("--verify-every", std::to_string(options.verify_every));
-  add("--resume", again ? "" : options.resume);
-  add("--device", options.device);
-  add("--precision", options.precision);
-  add("--numerics", options.numerics);
-  add("--memory", options.memory);
-  add("--trace", options.trace);
-  // It goes on from the checkpoint of what was begun.
-  for (const auto& [name, given] :
-       {std::pair{"--fresh", options.fresh && !again}, std::pair{"--force", options.force && !again},
-        std::pair{"--merge", options.merge}, std::pair{"--profile", options.profile}})
-    if (given) out.emplace_back(name);
-  return out;
-}
-
-// Where the ranks are to run; one here if nothing was said.
-std::vector<dist::Host> hosts_of(const TrainOptions& options, Context& context) {
-  const int given = (options.ranks != 0) + !options.hosts.empty() + !options.hostfile.empty();
-  if (given > 1) fail(ErrorKind::kUsage, "--ranks, --hosts and --hostfile exclude each other");
-  if (options.ranks < 0 || options.ranks > kMostRanks)
-    fail(ErrorKind::kUsage, "--ranks {}: expected 1 to {}", options.ranks, kMostRanks);
-  if (options.min_ranks < 0 || options.min_ranks > kMostRanks)
-    fail(ErrorKind::kUsage, "--min-ranks {}: expected 1 to {}", options.min_ranks, kMostRanks);
-  if (options.verify_every < 0)
-    fail(ErrorKind::kUsage, "--verify-every {}: expected a number of steps", options.verify_every);
-  if (!options.hosts.empty()) return dist::parse_hosts(options.hosts);
-  if (!options.hostfile.empty())
-    return dist::parse_hostfile(read_text(join_path(context.folder(), options.hostfile)), options.hostfile);
-  return {{dist::kThisHost, std::max(1, static_cast<int>(options.ranks))}};
-}
-
-// The options that say so again, for who resumes it.
-std::string where_text(const TrainOptions& options) {
-  if (!options.hosts.empty()) return " --hosts " + options.hosts;
-  if (!options.hostfile.empty()) return " --hostfile " + in_quotes(options.hostfile);
-  return options.ranks > 1 ? fmt::format(" --ranks {}", options.ranks) : "";
-}
-
 void print_unchanged(const train::TrainConfig& config, Context& context) {
   if (context.wants_json()) context.json({{"schema", "mlx.train/1"}, {"dry_run", true}, {"unchanged", true}});
   context.line(fmt::format("{}  {}", context.bold(config.name), context.green("unchanged")));
 }
 
-int threads_of(const ReadyHost& host) {
-  return std::max(1, host.facts.cores / host.host.ranks);
-}
-
-void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& hosts, Context& context) {
-  int ranks = 0;
-  Json places = Json::array();
-  for (const ReadyHost& host : hosts) {
-    ranks += host.host.ranks;
-    places.push_back({{"host", host.host.name},
-                      {"ranks", host.host.ranks},
-                      {"threads", threads_of(host)},
-                      {"cores", host.facts.cores},
-                      {"memory", host.facts.memory},
-                      {"bytes_to_send", host.missing}});
-  }
-  if (context.wants_json())
-    context.json({{"schema", "mlx.train/1"},
-                  {"dry_run", true},
-                  {"unchanged", false},
-                  {"ranks", ranks},
-                  {"accumulate", config.accumulate},
-                  {"hosts", places}});
-  context.line(fmt::format("would train {} on {}, a batch in {} parts", context.bold(config.name),
-                           counted(static_cast<std::uint64_t>(ranks), "rank"), config.accumulate));
-  for (const ReadyHost& host : hosts) {
-    const auto size = [](std::uint64_t bytes) { return format_bytes(bytes); };
-    context.line(fmt::format("  {}  {} of {}, {} of memory free, {} to send", host.host.name,
-                             counted(static_cast<std::uint64_t>(host.host.ranks), "rank"),
-                             counted(static_cast<std::uint64_t>(threads_of(host)), "thread"),
-                             size(static_cast<std::uint64_t>(host.facts.memory)), size(host.missing)));
-  }
-}
-
-std::string hosts_text(const std::vector<ReadyHost>& hosts) {
-  int ranks = 0;
-  for (const ReadyHost& host : hosts) ranks += host.host.ranks;
-  return fmt::format("{} of {}", counted(static_cast<std::uint64_t>(ranks), "rank"), counted(hosts.size(), "host"));
-}
-
-// The training on ranks that are still to be started. Returns the exit code.
-int launch(const TrainOptions& options, const std::vector<dist::Host>& hosts, const train::TrainConfig& config,
-           const train::Inquiry& inquiry, Context& context) {
-  const RankData data{inquiry.dataset, inquiry.base};
-  bool again = false;
-  std::vector<ReadyHost> ready = hosts.size() > 1 || context.dry_run()
-                                     ? ask_hosts(hosts, config.portable, data, context)
-                                     : std::vector<ReadyHost>{{hosts[0], {.program = executable_path()}}};
-  if (context.dry_run()) return print_plan(config, ready, context), 0;
-  send_data(ready, data, context);
-  // Failures that follow each other soon are not those of hosts.
-  constexpr double kSoon = 60;  // seconds
-  constexpr int kMostSoon = 3;
-  for (int soon = 0;;) {
-    const double begin = seconds_now();
-    try {
-      return run_on_ranks(ready, arguments_of(options, config, ready, again), context);
-    } catch (const Error& error) {
-      soon = seconds_now() - begin < kSoon ? soon + 1 : 0;
-      if (options.min_ranks == 0 || error.kind != ErrorKind::kIo || soon == kMostSoon) throw;
-      context.progress().warn(error.message);
-    }
-    context.progress().interruption().check();
-    ready = hosts_left(hosts, config.accumulate, options.min_ranks, config.portable, data, context);
-    again = true;
-    context.say(fmt::format("going on from the last checkpoint on {}", hosts_text(ready)));
-  }
-}
-
-int run_train(const TrainOptions& options, Context& context) {
+int run_train(const TrainCommand& options, Context& context) {
   if (!options.trace.empty()) check_trace(options.trace, context);
   const std::vector<dist::Host> hosts = hosts_of(options, context);
   const int wanted = dist::ranks_on(hosts);
@@ -331,7 +192,7 @@ int run_train(const TrainOptions& options, Context& context) {
 }  // namespace
 
 Command add_train() {
-  auto options = std::make_shared<TrainOptions>();
+  auto options = std::make_shared<TrainCommand>();
   Command command;
   command.name = "train";
   command.summary = "Train a model from a config: makes its next version, and a run";

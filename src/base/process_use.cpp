@@ -32,6 +32,18 @@ std::int64_t machine_memory() {
   return bytes;
 }
 
+std::int64_t available_memory() {
+  std::FILE* file = std::fopen("/proc/meminfo", "re");
+  if (!file) return machine_memory();
+  char line[256];
+  long long kilobytes = 0;
+  bool found = false;
+  while (!found && std::fgets(line, sizeof line, file))
+    found = std::sscanf(line, "MemAvailable: %lld kB", &kilobytes) == 1;
+  std::fclose(file);
+  return found ? std::min(machine_memory(), std::int64_t{kilobytes} * 1024) : machine_memory();
+}
+
 // Not ru_maxrss, which begins with the peak of the process that started this one.
 std::int64_t peak_memory() {
   std::FILE* file = std::fopen("/proc/self/status", "re");

@@ -28,6 +28,9 @@ std::vector<std::string> ssh_command(const SshTarget& target, const std::string&
 // One word of `command` for a path there: quoted where needed, but a leading "~/" still means the home folder.
 std::string remote_word(const std::string& word);
 
+// A program for ssh_command() that asks for nothing, and gives up on a host that does not answer.
+inline constexpr const char* kSilentSsh = "ssh -o BatchMode=yes -o ConnectTimeout=10";
+
 inline constexpr int kSshFailed = 255;  // ssh's exit code if it could not connect
 // The last line that says something in what ssh, a shell or mlx wrote to stderr; without "mlx: error: ".
 std::string last_line_of(std::string_view said);

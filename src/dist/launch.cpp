@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/ssh.h"
 #include "dist/pulse.h"
 #include "dist/watch.h"
 
@@ -90,7 +91,7 @@ bool listen(const Child& child, Watch& watch) {
 // Every host is reached from here, so that none needs a key for another. A host that does not answer for some seconds
 // is lost.
 void add_ssh(const std::string& ssh, std::vector<std::string>& argv) {
-  const std::string agent = ssh.empty() ? "ssh -o BatchMode=yes -o ConnectTimeout=10" : ssh;
+  const std::string agent = ssh.empty() ? kSilentSsh : ssh;
   for (const auto& [name, value] : {std::pair<std::string, std::string>{"plm_rsh_agent", agent},
                                     {"plm_rsh_no_tree_spawn", "1"},
                                     {"oob_tcp_keepalive_time", "4"},

@@ -1,0 +1,141 @@
+// Plans, starts and restarts the ranks of a training.
+#include "cmd/train_ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/module.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "cmd/hosts.h"
+#include "cmd/ranks.h"
+
+namespace mlx::cmd {
+namespace {
+
+// For rank 0, and for the other ranks of this machine.
+std::vector<std::string> arguments_of(const TrainCommand& options, const train::TrainConfig& config,
+                                      const std::vector<ReadyHost>& hosts, bool again) {
+  std::vector<std::string> out{"train", "-c", options.config};
+  std::string list;
+  for (const ReadyHost& host : hosts)
+    list += fmt::format("{}{}:{}", list.empty() ? "" : ",", host.host.name, host.host.ranks);
+  if (hosts.size() > 1)
+    out.insert(out.end(), {"--hosts", list});
+  else
+    out.insert(out.end(), {"--ranks", std::to_string(hosts[0].host.ranks)});
+  out.insert(out.end(), {"--set", fmt::format("train.accumulate={}", config.accumulate)});
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) out.insert(out.end(), {name, value});
+  };
+  for (const std::string& set : options.sets) add("--set", set);
+  if (options.verify_every > 0) add("--verify-every", std::to_string(options.verify_every));
+  add("--resume", again ? "" : options.resume);
+  add("--device", options.device);
+  add("--precision", options.precision);
+  add("--numerics", options.numerics);
+  add("--memory", options.memory);
+  add("--trace", options.trace);
+  // It goes on from the checkpoint of what was begun.
+  for (const auto& [name, given] :
+       {std::pair{"--fresh", options.fresh && !again}, std::pair{"--force", options.force && !again},
+        std::pair{"--merge", options.merge}, std::pair{"--profile", options.profile}})
+    if (given) out.emplace_back(name);
+  return out;
+}
+
+void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& hosts, Context& context) {
+  int ranks = 0;
+  Json places = Json::array();
+  for (const ReadyHost& host : hosts) {
+    ranks += host.host.ranks;
+    places.push_back({{"host", host.host.name},
+                      {"ranks", host.host.ranks},
+                      {"threads", threads_of(host)},
+                      {"cores", host.facts.cores},
+                      {"memory", host.facts.memory},
+                      {"bytes_to_send", host.missing}});
+  }
+  if (context.wants_json())
+    context.json({{"schema", "mlx.train/1"},
+                  {"dry_run", true},
+                  {"unchanged", false},
+                  {"ranks", ranks},
+                  {"accumulate", config.accumulate},
+                  {"hosts", places}});
+  context.line(fmt::format("would train {} on {}, a batch in {} parts", context.bold(config.name),
+                           counted(static_cast<std::uint64_t>(ranks), "rank"), config.accumulate));
+  for (const ReadyHost& host : hosts) {
+    const auto size = [](std::uint64_t bytes) { return format_bytes(bytes); };
+    context.line(fmt::format("  {}  {} of {}, {} of memory free, {} to send", host.host.name,
+                             counted(static_cast<std::uint64_t>(host.host.ranks), "rank"),
+                             counted(static_cast<std::uint64_t>(threads_of(host)), "thread"),
+                             size(static_cast<std::uint64_t>(host.facts.memory)), size(host.missing)));
+  }
+}
+
+std::string hosts_text(const std::vector<ReadyHost>& hosts) {
+  int ranks = 0;
+  for (const ReadyHost& host : hosts) ranks += host.host.ranks;
+  return fmt::format("{} of {}", counted(static_cast<std::uint64_t>(ranks), "rank"), counted(hosts.size(), "host"));
+}
+
+}  // namespace
+
+std::vector<dist::Host> hosts_of(const TrainCommand& options, Context& context) {
+  const int given = (options.ranks != 0) + !options.hosts.empty() + !options.hostfile.empty();
+  if (given > 1) fail(ErrorKind::kUsage, "--ranks, --hosts and --hostfile exclude each other");
+  if (options.ranks < 0 || options.ranks > kMostRanks)
+    fail(ErrorKind::kUsage, "--ranks {}: expected 1 to {}", options.ranks, kMostRanks);
+  if (options.min_ranks < 0 || options.min_ranks > kMostRanks)
+    fail(ErrorKind::kUsage, "--min-ranks {}: expected 1 to {}", options.min_ranks, kMostRanks);
+  if (options.verify_every < 0)
+    fail(ErrorKind::kUsage, "--verify-every {}: expected a number of steps", options.verify_every);
+  if (!options.hosts.empty()) return dist::parse_hosts(options.hosts);
+  if (!options.hostfile.empty())
+    return dist::parse_hostfile(read_text(join_path(context.folder(), options.hostfile)), options.hostfile);
+  return {{dist::kThisHost, std::max(1, static_cast<int>(options.ranks))}};
+}
+
+std::string where_text(const TrainCommand& options) {
+  if (!options.hosts.empty()) return " --hosts " + options.hosts;
+  if (!options.hostfile.empty()) return " --hostfile " + shell_quoted(options.hostfile);
+  return options.ranks > 1 ? fmt::format(" --ranks {}", options.ranks) : "";
+}
+
+int launch(const TrainCommand& options, const std::vector<dist::Host>& hosts, const train::TrainConfig& config,
+           const train::Inquiry& inquiry, Context& context) {
+  const RankData data{inquiry.dataset, inquiry.base};
+  bool again = false;
+  std::vector<ReadyHost> ready =
+      hosts.size() > 1 || context.dry_run()
+          ? ask_hosts(hosts, config.portable, data, context)
+          : std::vector<ReadyHost>{{hosts[0], {.program = executable_path(), .cores = threads_here(context)}}};
+  if (context.dry_run()) return print_plan(config, ready, context), 0;
+  send_data(ready, data, context);
+  // Failures that follow each other soon are not those of hosts.
+  constexpr double kSoon = 60;  // seconds
+  constexpr int kMostSoon = 3;
+  for (int soon = 0;;) {
+    const double begin = seconds_now();
+    try {
+      return run_on_ranks(ready, arguments_of(options, config, ready, again), context);
+    } catch (const Error& error) {
+      soon = seconds_now() - begin < kSoon ? soon + 1 : 0;
+      if (options.min_ranks == 0 || error.kind != ErrorKind::kIo || soon == kMostSoon) throw;
+      context.progress().warn(error.message);
+    }
+    context.progress().interruption().check();
+    ready = hosts_left(hosts, config.accumulate, options.min_ranks, config.portable, data, context);
+    again = true;
+    context.say(fmt::format("going on from the last checkpoint on {}", hosts_text(ready)));
+  }
+}
+
+}  // namespace mlx::cmd
