@@ -209,7 +209,7 @@ int threads_here(Context& context) {
 }
 
 int threads_of(const ReadyHost& host) {
-  return std::max(1, host.facts.cores / host.host.ranks);
+  return std::max(1, host.facts.cores / std::max(1, host.host.ranks));
 }
 
 std::vector<ReadyHost> ask_hosts(const std::vector<dist::Host>& hosts, bool portable, const RankData& data,

@@ -1,15 +1,42 @@
 // mlx rank: what `mlx train --hosts` runs on other hosts. People do not call it; their ssh and mpirun do.
 #include <memory>
+#include <vector>
 
+#include "base/byte_size.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "cmd/cli/cli.h"
 #include "cmd/hosts.h"
 #include "cmd/ranks.h"
+#include "registry/settings/settings.h"
+#include "store/maintenance/copies.h"
 #include "store/pack/store.h"
 
 namespace mlx::cmd {
 namespace {
+
+// What was sent lately may belong to a training that is about to start.
+constexpr std::int64_t kGrace = 600;  // seconds
+
+std::uint64_t cache_limit(Context& context) {
+  try {
+    return parse_byte_size(context.settings().text("cache.limit"));
+  } catch (const Error& error) {
+    fail(error.kind, "cache.limit: {}", error.message);
+  }
+}
+
+// After a training, which no longer depends on it. Several ranks of a host need not all do so.
+void limit_cache(store::Store& store, std::uint64_t limit, Context& context) {
+  if (store.stat().stored_bytes <= limit) return;
+  NoProgress silent(context.progress().interruption());
+  try {
+    store::limit_copies(store, context.disk(), limit, kGrace, silent);
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kConflict) context.progress().warn(error.message);  // else another rank is at it
+  }
+}
 
 struct RankOptions {
   bool facts = false;
@@ -26,11 +53,15 @@ int run_rank(const RankOptions& options, Context& context) {
     throw Error(ErrorKind::kUsage, "rank is one of several that `mlx train --hosts` starts",
                 "mlx train --hosts localhost,HOST");
   }
+  const std::uint64_t limit = cache_limit(context);
   const Ties ties = ties_of(others.get(), context);
   store::StoreOptions reading;
   reading.interruption = &context.progress().interruption();
-  const store::Store store(options.store, context.disk(), context.pool(), reading);
-  take_part(*others, store, context);
+  store::Store store(options.store, context.disk(), context.pool(), reading);
+  std::vector<Fd> in_use;
+  take_part(*others, store, context,
+            [&](const Digest& version) { in_use.push_back(store::use_copy(store, context.disk(), version)); });
+  limit_cache(store, limit, context);
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "cmd/backend.h"
@@ -88,9 +89,11 @@ Ties ties_of(const dist::Communicator* ranks, Context& context) {
   return out;
 }
 
-void take_part(dist::Communicator& ranks, const store::Store& store, Context& context) {
+void take_part(dist::Communicator& ranks, const store::Store& store, Context& context,
+               std::function<void(const Digest& version)> uses) {
   const train::OtherRank rank{ranks, chosen_backend(context, "cpu"),
-                              [&](std::int64_t memory) { return training_data_memory(memory, context); }};
+                              [&](std::int64_t memory) { return training_data_memory(memory, context); },
+                              std::move(uses)};
   NoProgress silent(context.progress().interruption());
   try {
     train::take_part(store, context.pool(), rank, silent);

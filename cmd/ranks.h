@@ -1,6 +1,7 @@
 // Commands whose work several processes do together: finds the other ranks, or starts them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,8 +34,9 @@ struct Ties {
 // `ranks`: null for none.
 Ties ties_of(const dist::Communicator* ranks, Context& context);
 
-// Takes part in what rank 0 trains, with data from the store. Errors name this rank.
-void take_part(dist::Communicator& ranks, const store::Store& store, Context& context);
+// Takes part in what rank 0 trains, with data from the store. `uses`: OtherRank::uses. Errors name this rank.
+void take_part(dist::Communicator& ranks, const store::Store& store, Context& context,
+               std::function<void(const Digest& version)> uses = {});
 
 // Runs `mlx ARGUMENTS` on the ranks of this machine, and on those of other hosts `mlx rank`, which take part in it. The
 // ranks of a host share its cores. Returns the exit code.

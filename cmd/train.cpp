@@ -119,15 +119,16 @@ train::TrainConfig config_of(const TrainCommand& options, std::int64_t ranks, Co
   return config;
 }
 
-kernels::Backend backend_of(const TrainCommand& options, const train::TrainConfig& config, std::int64_t ranks,
+kernels::Backend backend_of(const TrainCommand& options, const train::TrainConfig& config, bool several,
                             Context& context) {
   // Portable numerics are those of CPUs: what is free to choose takes one, as several ranks do.
-  const bool on_host = config.portable || ranks > 1;
+  const bool on_host = config.portable || several;
   const kernels::Backend backend =
       chosen_backend(context, options.device == "auto" && on_host ? "cpu" : options.device);
-  if (ranks > 1 && backend.can().own_memory) {
-    throw Error(ErrorKind::kUsage, fmt::format("--device {}: several ranks train on CPUs", options.device),
-                "leave --device out, or train on the GPU with one rank");
+  if (several && backend.can().own_memory) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("--device {}: several ranks and other hosts train on CPUs", options.device),
+                "leave --device out, or train on this machine's GPU with one rank");
   }
   return backend;
 }
@@ -140,13 +141,16 @@ void print_unchanged(const train::TrainConfig& config, Context& context) {
 int run_train(const TrainCommand& options, Context& context) {
   if (!options.trace.empty()) check_trace(options.trace, context);
   const std::vector<dist::Host> hosts = hosts_of(options, context);
-  const int wanted = dist::ranks_on(hosts);
-  const std::unique_ptr<dist::Communicator> others = join_ranks(where_text(options).empty() ? 0 : wanted, context);
+  const bool records_only = hosts[0].ranks == 0;  // this machine, of a training on others
+  const int wanted = dist::ranks_on(hosts), recorders = records_only ? 1 : 0;
+  const std::unique_ptr<dist::Communicator> others =
+      join_ranks(where_text(options).empty() ? 0 : wanted + recorders, context);
   const Ties ties = ties_of(others.get(), context);
-  const std::int64_t ranks = others ? others->ranks() : wanted;
+  const std::int64_t ranks = others ? others->ranks() - recorders : wanted;
   if (others && others->rank() > 0) return take_part(*others, context.repository().store(), context), 0;
   train::TrainOptions train;
   train.ranks = others.get();
+  train.records_only = records_only;
   train.force = options.force;
   train.fresh = options.fresh;
   train.notice = [&](const std::string& text) { context.say(text); };
@@ -159,15 +163,19 @@ int run_train(const TrainCommand& options, Context& context) {
   train.resume = options.resume;
   train.title = context.command_line();
   train::TrainConfig config = config_of(options, ranks, context);
-  train.backend = backend_of(options, config, ranks, context);
+  train.backend = backend_of(options, config, wanted + recorders > 1 || ranks > 1, context);
   train::Profiler profiler(train.backend, context.pool());
   const bool profiles = options.profile || !options.trace.empty();
+  if (profiles && records_only) {
+    throw Error(ErrorKind::kUsage, "--profile and --trace are of this machine's steps, and it does not train",
+                "add localhost to the hosts");
+  }
   const bool host = !train.backend.can().own_memory;  // else --memory is the GPU's
   config.reading.budget = training_data_memory(host ? train.memory : 0, context);
   if (!host) config.options += fmt::format(" --device {}", train.backend.device_word());
   if (train.memory > 0) config.options += " --memory " + options.memory;  // for who resumes it; changes no bit
   config.options += where_text(options);
-  if ((ranks > 1 && !others) || context.dry_run()) {
+  if ((wanted + recorders > 1 && !others) || context.dry_run()) {
     const train::Inquiry inquiry = train::ask_training(context.repository(), config, train, context.progress());
     if (!inquiry.known) return launch(options, hosts, config, inquiry, context);
     if (context.dry_run()) return print_unchanged(config, context), 0;

@@ -25,7 +25,7 @@ std::vector<std::string> arguments_of(const TrainCommand& options, const train::
   std::vector<std::string> out{"train", "-c", options.config};
   std::string list;
   for (const ReadyHost& host : hosts)
-    list += fmt::format("{}{}:{}", list.empty() ? "" : ",", host.host.name, host.host.ranks);
+    if (host.host.ranks > 0) list += fmt::format("{}{}:{}", list.empty() ? "" : ",", host.host.name, host.host.ranks);
   if (hosts.size() > 1)
     out.insert(out.end(), {"--hosts", list});
   else
@@ -54,6 +54,7 @@ void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& 
   int ranks = 0;
   Json places = Json::array();
   for (const ReadyHost& host : hosts) {
+    if (host.host.ranks == 0) continue;
     ranks += host.host.ranks;
     places.push_back({{"host", host.host.name},
                       {"ranks", host.host.ranks},
@@ -72,6 +73,7 @@ void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& 
   context.line(fmt::format("would train {} on {}, a batch in {} parts", context.bold(config.name),
                            counted(static_cast<std::uint64_t>(ranks), "rank"), config.accumulate));
   for (const ReadyHost& host : hosts) {
+    if (host.host.ranks == 0) continue;
     const auto size = [](std::uint64_t bytes) { return format_bytes(bytes); };
     context.line(fmt::format("  {}  {} of {}, {} of memory free, {} to send", host.host.name,
                              counted(static_cast<std::uint64_t>(host.host.ranks), "rank"),
@@ -83,7 +85,9 @@ void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& 
 std::string hosts_text(const std::vector<ReadyHost>& hosts) {
   int ranks = 0;
   for (const ReadyHost& host : hosts) ranks += host.host.ranks;
-  return fmt::format("{} of {}", counted(static_cast<std::uint64_t>(ranks), "rank"), counted(hosts.size(), "host"));
+  const auto count = std::ranges::count_if(hosts, [](const ReadyHost& host) { return host.host.ranks > 0; });
+  return fmt::format("{} of {}", counted(static_cast<std::uint64_t>(ranks), "rank"),
+                     counted(static_cast<std::uint64_t>(count), "host"));
 }
 
 }  // namespace

@@ -14,6 +14,8 @@ constexpr int kTag = Communicator::kTags - 1;  // of all messages here: the orde
 
 using Transfer = Communicator::Transfer;
 
+}  // namespace
+
 void send_sized(Communicator& ranks, int to, ByteView bytes) {
   const std::uint64_t size = bytes.size();
   std::array transfers{ranks.send(to, kTag, &size, sizeof size), ranks.send(to, kTag, bytes.data(), bytes.size())};
@@ -29,8 +31,6 @@ Bytes receive_sized(Communicator& ranks, int from) {
   ranks.wait({&body, 1});
   return bytes;
 }
-
-}  // namespace
 
 void broadcast(Communicator& ranks, int root, Bytes& bytes) {
   const int count = ranks.ranks(), own = (ranks.rank() - root + count) % count;

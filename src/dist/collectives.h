@@ -1,4 +1,4 @@
-// Operations of all ranks over any communicator. Every rank calls the same ones in the same order.
+// Operations of several ranks over any communicator. Every rank calls the same ones in the same order.
 #pragma once
 
 #include <vector>
@@ -7,6 +7,10 @@
 #include "dist/communicator.h"
 
 namespace mlx::dist {
+
+// A message whose receiver does not know its size.
+void send_sized(Communicator& ranks, int to, ByteView bytes);
+Bytes receive_sized(Communicator& ranks, int from);
 
 // Gives all ranks the root's bytes. Others need not know how many there are.
 void broadcast(Communicator& ranks, int root, Bytes& bytes);

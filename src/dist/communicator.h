@@ -28,7 +28,7 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
   virtual std::string name() const = 0;  // "rank 2 on b.example"
-  Activity& activity() const { return activity_; }
+  virtual Activity& activity() const { return activity_; }
 
   // A message that is under way. `id` is the implementation's; 0: it is done.
   struct Transfer {

@@ -58,10 +58,8 @@ std::string_view after(std::string_view text, std::size_t at) {
 std::vector<Host> in_order(std::vector<Host> hosts, const std::string& place) {
   if (ranks_on(hosts) > kMostRanks) refuse(place, fmt::format("more than {} ranks", kMostRanks));
   std::stable_partition(hosts.begin(), hosts.end(), [](const Host& host) { return host.here(); });
-  if (!hosts.empty() && hosts.front().here()) return hosts;
-  throw Error(ErrorKind::kUsage,
-              fmt::format("{}: this machine is not among the hosts, and rank 0 is where the repository is", place),
-              "add localhost");
+  if (!hosts.front().here()) hosts.insert(hosts.begin(), Host{kThisHost, 0});
+  return hosts;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -121,7 +122,7 @@ std::vector<std::string> mpirun_command(const Launch& launch) {
   for (const Place& place : launch.places) {
     if (separator) add({separator});
     separator = ":";
-    const std::string ranks = std::to_string(place.host.ranks);
+    const std::string ranks = std::to_string(std::max(1, place.host.ranks));  // with no rank it has the recorder
     if (several) add({"--host", place.host.name + ":" + ranks});
     add({"--np", ranks});
     add({"-x", std::string(kPulseVariable) + "=1"});

@@ -19,6 +19,7 @@ struct OtherRank {
   kernels::Backend backend;
   // The budget of the data, for so many bytes that all of the training may take; 0: no limit.
   std::function<data::MemoryBudget(std::int64_t memory)> data_memory;
+  std::function<void(const Digest& version)> uses;  // is told which versions it will read; may be empty
 };
 
 // Waits for what rank 0 says, reads the data and takes part in the steps, if there are any. Throws kConflict if this

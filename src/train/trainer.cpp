@@ -17,6 +17,7 @@
 #include "train/loop/training_loop.h"
 #include "train/merge.h"
 #include "train/prepared.h"
+#include "train/remote_sink.h"
 #include "train/repository_sink.h"
 #include "train_sources.h"
 #include "work/inputs.h"
@@ -172,11 +173,6 @@ nn::Model make_model(const Training& t, const TrainingData& data, TrainingResult
   return model;
 }
 
-// The peak of the memory that the forecast is about.
-std::int64_t held_at_peak(kernels::Backend backend) {
-  return backend.can().own_memory ? static_cast<std::int64_t>(backend.device().peak_bytes()) : peak_memory();
-}
-
 // The bad photos that were left out, by split.
 Json skipped_json(const TrainingData& data, const TrainConfig& config) {
   Json out = Json::object();
@@ -192,7 +188,7 @@ Json summary_of(const Training& t, const TrainingResult& result) {
   Json out = {{"cpu_seconds", cpu_seconds()},
               {"loss", result.loss},
               {"memory", to_json(result.memory)},
-              {"peak_memory", held_at_peak(t.options.backend)},
+              {"peak_memory", result.peak_memory},
               {"precision", t.config.precision},
               {"seconds", result.seconds},
               {"steps", result.steps},
@@ -201,7 +197,7 @@ Json summary_of(const Training& t, const TrainingResult& result) {
   for (const auto& [name, value] : result.valid) out["valid_" + name] = value;
   if (result.from > 0) out["resumed_from"] = result.from;
   if (t.options.ranks) {
-    out["ranks"] = t.options.ranks->ranks();
+    out["ranks"] = t.options.ranks->ranks() - (t.options.records_only ? 1 : 0);
     out["communication"] = {{"bytes_sent", result.communication.bytes_sent},
                             {"seconds", result.communication.exchanging},
                             {"waiting", result.communication.waiting}};
@@ -264,6 +260,7 @@ SharedWork shared_work(const Training& t) {
   work.portable = t.config.portable;
   work.memory = t.options.memory;
   work.verify_every = t.options.verify_every;
+  work.records_only = t.options.records_only;
   return work;
 }
 
@@ -274,7 +271,9 @@ Json train_in(Training& t, work::ActiveRun& run) {
   const TrainingData data = load_training_data(t.repository.store(), t.dataset.digest, t.config, t.progress);
   const LoopOptions loop = loop_options(t, run);
   RepositorySink sink(t.repository, run.id, key_of(run.work), loop.resume, t.progress);
-  TrainingResult result = run_training(t.config, t.built, data, loop, sink, t.repository.pool(), t.progress);
+  TrainingResult result = t.options.records_only
+                              ? record_training(*t.options.ranks, loop, sink, t.progress)
+                              : run_training(t.config, t.built, data, loop, sink, t.repository.pool(), t.progress);
   t.trained = true;
   work::require_repository(t.repository);
   run.keep_state = loop.keep_state;

@@ -26,6 +26,7 @@ struct TrainOptions {
   std::function<void(const std::string&)> notice;  // receives lines that they must see: which run it continues
   bool merge = false;                   // for a model with adapters: also make a version with the adapters merged
   dist::Communicator* ranks = nullptr;  // that train together; null: this one alone
+  bool records_only = false;            // rank 0 does not train (remote_sink.h)
   std::int64_t verify_every = 0;        // LoopOptions::verify_every
 };
 

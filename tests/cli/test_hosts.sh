@@ -42,6 +42,20 @@ expect 0 mlx train -c tuned.toml --set train.accumulate=2 --hosts localhost,b --
 tuned=$(digest)
 expect 0 mlx train -c tuned.toml --set train.accumulate=2 --force --json
 same "$tuned" "$(digest)"
+# This machine only records what others train; also from a base, whose weights it has.
+for hosts in a,b b; do
+  expect 0 mlx train -c cnn.toml --set train.seed=7 --set train.accumulate=4 --hosts $hosts --force --json
+  many=$(digest)
+  same "$(json "d['summary']['ranks']")" "$(tr , '\n' <<<$hosts | grep -c .)"
+  expect 0 mlx show "run:$(json "d['run']")" --metric valid/loss --csv
+  same "$(grep -c , <<<"$out")" 3
+  expect 0 mlx train -c cnn.toml --set train.seed=7 --set train.accumulate=4 --force --json
+  same "$hosts: $many" "$hosts: $(digest)"
+done
+expect 0 mlx train -c tuned.toml --set train.accumulate=2 --hosts a,b --force --json
+same "$tuned" "$(digest)"
+error 2 'it does not train' train -c cnn.toml --hosts b --force --profile
+error 9 'at step' train -c mlp.toml --set train.learning_rate=1000 --set train.optimizer=sgd --set train.loss=mse --hosts b
 none_left
 
 # A long training that is ended in every way goes on from its checkpoint.
@@ -50,7 +64,7 @@ worker() { for process in $(runs_on b); do [ "$(cat "/proc/$process/comm")" != m
 stopped() { # WHAT CODE COMMAND...: runs the command once ranks train on a and b
   local what=$1 expected=$2 code=0
   shift 2
-  "$mlx_binary" train -c long.toml --hosts localhost,a,b:2 >/dev/null 2>"$work/.err" &
+  "$mlx_binary" train -c long.toml --hosts ${hosts:-localhost,a,b:2} >/dev/null 2>"$work/.err" &
   launcher=$!
   for _ in {1..200}; do
     mlx log --runs --json | python3 -c 'import json,sys; sys.exit(json.load(sys.stdin)["runs"][0]["status"] != "running")' && [ -n "$(worker)" ] && break
@@ -63,6 +77,8 @@ stopped() { # WHAT CODE COMMAND...: runs the command once ranks train on a and b
   none_left
 }
 stopped TERM 143 eval 'kill -TERM $launcher'
+has "$(cat .err)" 'a checkpoint is kept'
+hosts=a,b stopped 'TERM from afar' 143 eval 'kill -TERM $launcher'
 has "$(cat .err)" 'a checkpoint is kept'
 stopped KILL 137 eval 'kill -KILL $launcher'
 stopped 'rank killed' 7 eval 'kill -KILL $(worker)'
@@ -91,7 +107,6 @@ none_left
 
 # What cannot be is said before anything is started.
 train() { mlx train -c mlp.toml --set train.seed=9 --set train.accumulate=4 "$@"; }
-error 2 'this machine is not among the hosts' train --hosts a,b
 error 2 'the host a stands there twice' train --hosts localhost,a,a
 error 2 "'0' is no number of ranks from 1 to 4096" train --hosts localhost,a:0
 error 2 "'-oProxyCommand=x' is no name of a host" train --hosts localhost,-oProxyCommand=x

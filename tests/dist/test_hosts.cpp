@@ -29,6 +29,11 @@ std::string error_of(const std::function<void()>& work) {
 }
 
 TEST_CASE("hosts: this machine comes first, ranks are counted") {
+  const std::vector<Host> afar = parse_hosts("b:2");
+  REQUIRE(afar.size() == 2);
+  CHECK(afar[0].here());
+  CHECK(afar[0].ranks == 0);
+  CHECK(ranks_on(afar) == 2);
   const std::vector<Host> hosts = parse_hosts("b:2,127.0.0.1:3,c.example");
   REQUIRE(hosts.size() == 3);
   CHECK(hosts[0].here());
@@ -50,7 +55,7 @@ TEST_CASE("hosts: what is none is refused by name") {
   for (const char* text :
        {"", "localhost,", ",", "localhost,-x", "localhost,a b", "localhost,a;b", "localhost,a/b", "localhost,u@a",
         "localhost,a:", "localhost,a:x", "localhost,a:-1", "localhost,a:4097", "localhost,a:99999999999999999999",
-        "localhost:4000,a:4000", "a,a,localhost", "a", "local,localhost"}) {
+        "localhost:4000,a:4000", "a,a,localhost", "local,localhost"}) {
     CAPTURE(text);
     CHECK(error_of([&] { (void)parse_hosts(text); }) != "");
   }

@@ -8,6 +8,7 @@
 #include "../stride.h"
 #include "fixture.h"
 #include "store/format/pack_format.h"
+#include "store/maintenance/copies.h"
 #include "store/maintenance/gc.h"
 #include "store/pack/pins.h"
 
@@ -434,4 +435,41 @@ TEST_CASE("a gc that dies before any call loses nothing, and the next one ends i
 }
 TEST_CASE("a gc whose write is torn loses nothing" * doctest::test_suite("long")) {
   gc_with(FaultDisk::Fault::kTear);
+}
+
+TEST_CASE("gc: a store of copies keeps those that were used last, and those in use") {
+  TestStore t(kPacksOfOne);
+  std::vector<Digest> versions;
+  for (int step = 0; step < 4; ++step) {
+    versions.push_back(add_version(*t.store, step));
+    (void)use_copy(*t.store, *t.disk, versions.back());
+    const utimbuf times{1000 + step, 1000 + step};
+    REQUIRE(::utime((t.folder + "/copies/" + versions.back().hex()).c_str(), &times) == 0);
+  }
+  add_version(*t.store, 4);  // of which nothing is known
+  const std::uint64_t each = packed_content(0).size();
+  const auto left = [&](std::uint64_t limit, std::int64_t grace) {
+    Other other(t.folder);
+    limit_copies(other.store, *other.disk, limit, grace, t.progress);
+    t.store->reload();
+    std::string out;
+    for (int step = 0; step < 4; ++step) {
+      const Digest& version = versions[static_cast<std::size_t>(step)];
+      out += t.store->has(ObjectKind::kManifest, version) && is_whole(*t.store, version, step) ? '1' : '0';
+    }
+    return out;
+  };
+  {
+    t.store = std::make_unique<Store>(t.folder, *t.disk, t.pool, kPacksOfOne);  // whose pins are gone
+    CHECK(left(10 * each, 0) == "1111");
+    CHECK(t.store->stat().stored_bytes < 5 * each);  // the unknown one is gone
+    const Fd in_use = use_copy(*t.store, *t.disk, versions[0]);
+    CHECK(left(2 * each + each / 2, 3600) == "1111");  // all packs are young
+    const utimbuf first{1, 1};
+    REQUIRE(::utime((t.folder + "/copies/" + versions[0].hex()).c_str(), &first) == 0);
+    for (int step = 1; step < 4; ++step) (void)use_copy(*t.store, *t.disk, versions[static_cast<std::size_t>(step)]);
+    CHECK(left(each + each / 2, 0) == "1001");  // the oldest is in use, the last one fits beside it
+  }
+  CHECK(left(each / 2, 0) == "0000");
+  expect_clean(t.folder);
 }

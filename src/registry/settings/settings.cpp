@@ -30,6 +30,8 @@ const std::vector<Setting> kSettings = {
      "copy",
      "How checkout and pull share disk space with a cache of whole files",
      {"copy", "hardlink", "reflink"}},
+    {"cache.limit", "MLX_CACHE_LIMIT", SettingKind::kText, "100GiB",
+     "Size of the data that this machine keeps for trainings of other hosts, such as 20GiB"},
     {"core.threads", "MLX_THREADS", SettingKind::kInteger, "0", "Threads; 0 for one per core", {}, 0, kMostThreads},
     {"fetch.filter",
      "MLX_FETCH_FILTER",

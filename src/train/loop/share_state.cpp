@@ -31,6 +31,7 @@ void share_work(dist::Communicator& ranks, SharedWork& work) {
                                            {"memory", work.memory},
                                            {"portable", work.portable},
                                            {"precision", work.precision},
+                                           {"records_only", work.records_only},
                                            {"sets", work.config.sets},
                                            {"verify_every", work.verify_every}});
   const auto text = [&](const char* name) { return json_string(told, name, "rank 0"); };
@@ -40,6 +41,7 @@ void share_work(dist::Communicator& ranks, SharedWork& work) {
   work.config = {text("file"), text("config"), std::move(sets)};
   work.precision = text("precision"), work.portable = told.at("portable").get<bool>();
   work.memory = json_int(told, "memory", "rank 0");
+  work.records_only = json_bool(told, "records_only", "rank 0");
   work.verify_every = json_int(told, "verify_every", "rank 0");
 }
 

@@ -63,6 +63,7 @@ class Loop {
     result.from = from_;
     result.seconds = seconds_now() - started;
     result.communication = training_.communication();
+    result.peak_memory = held_at_peak();
     result.per_second = training_seconds_ > 0 ? static_cast<double>(trained_units_) / training_seconds_ : 0;
     return result;
   }
@@ -346,6 +347,11 @@ class Loop {
     result.tensors = training_.model();
     check_finite(result.tensors);
     return result;
+  }
+
+  std::int64_t held_at_peak() const {
+    const kernels::Backend backend = options_.backend;
+    return backend.can().own_memory ? static_cast<std::int64_t>(backend.device().peak_bytes()) : peak_memory();
   }
 
   static double share(std::int64_t part, std::int64_t all) {

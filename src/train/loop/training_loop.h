@@ -31,6 +31,7 @@ struct TrainingResult {
   Metrics valid;                       // of the model in `tensors`, if there is a validation split
   double seconds = 0, per_second = 0;  // of this process; images, rows or tokens of all ranks
   dist::GradientSum::Cost communication;
+  std::int64_t peak_memory = 0;  // bytes: what the forecast is about
   MemoryForecast memory;
 };
 
