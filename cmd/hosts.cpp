@@ -15,8 +15,8 @@
 #include "base/path.h"
 #include "base/process_use.h"
 #include "base/ssh.h"
-#include "base/subprocess.h"
 #include "base/text.h"
+#include "cmd/ask_host.h"
 #include "cmd/backend.h"
 #include "dist/mpi.h"
 #include "nn/model_json.h"
@@ -28,7 +28,6 @@
 namespace mlx::cmd {
 namespace {
 
-constexpr const char* kSshVariable = "MLX_SSH_COMMAND";
 constexpr std::int64_t kLargestClockDifference = 60;  // seconds
 
 // The folder of data for ranks, which other repositories share.
@@ -38,57 +37,16 @@ std::string cache_folder(const Environment& environment) {
   return join_path(environment.get("HOME").value_or("/"), ".cache/mlx/data");
 }
 
-std::string ssh_program(const Environment& environment) {
-  return environment.get(kSshVariable).value_or(kSilentSsh);
-}
-
-struct Answer {
-  dist::HostFacts facts;
-  std::vector<dist::Obstacle> obstacles;
-};
-
-dist::Obstacle failure_of(const SshTarget& target, const ProcessResult& ssh) {
-  constexpr int kUsage = 2, kNotFound = 127;
-  const std::string said = last_line_of(ssh.err);
-  if (ssh.exit_code == kSshFailed)
-    return {said.empty() ? "ssh cannot reach it" : said,
-            ssh_hint(target, ssh.err).value_or("try: ssh " + target.login() + " true")};
-  const std::string text = said.empty() ? fmt::format("`mlx rank` ended there with {}", ssh.exit_code) : said;
-  if (ssh.exit_code == kNotFound) return {text, "install mlx there, or name it with MLX_REMOTE_MLX=PATH"};
-  if (ssh.exit_code == kUsage) return {text, "upgrade mlx there, or name another one with MLX_REMOTE_MLX=PATH"};
-  return {text, fmt::format("try: ssh {} mlx rank --facts", target.login())};
-}
-
-Answer ask(const dist::Host& host, const Environment& environment) {
-  Answer out;
-  SshTarget target;
-  target.host = host.name;
-  const std::string program = ssh_program(environment);
-  const std::string mlx = remote_word(environment.get("MLX_REMOTE_MLX").value_or("mlx"));
-  const ProcessResult ssh = run_process(ssh_command(target, program, mlx + " rank --facts"));
-  if (ssh.exit_code != 0) {
-    out.obstacles.push_back(failure_of(target, ssh));
-    return out;
-  }
-  try {
-    out.facts = dist::facts_from_json(parse_json(ssh.out, host.name), host.name);
-  } catch (const Error&) {
-    out.obstacles.push_back({"it does not answer as mlx does: " + printable(ssh.out.substr(0, 80)),
-                             "a login there must print nothing: look at its ~/.bashrc"});
-  }
-  return out;
-}
-
 // All that ranks read. The bases of deltas are added when they are sent.
-std::vector<store::ObjectRef> objects_of(const store::Store& store, const RankData& data) {
+std::vector<store::ObjectRef> objects_of(const store::Store& store, const RankNeeds& needs) {
   std::vector<store::ObjectRef> out;
   const auto add = [&](store::ObjectKind kind, const Digest& id) { out.emplace_back(kind, id); };
-  store.visit_reachable_manifest(data.dataset, add);
-  if (!data.base) return out;
-  for (const store::ShardRef& shard : store.shards(*data.base)) add(store::ObjectKind::kShard, shard.id);
-  for (const store::Entry& entry : store.entries(*data.base))
+  store.visit_reachable_manifest(needs.dataset, add);
+  if (!needs.base) return out;
+  for (const store::ShardRef& shard : store.shards(*needs.base)) add(store::ObjectKind::kShard, shard.id);
+  for (const store::Entry& entry : store.entries(*needs.base))
     if (entry.path != nn::kWeightsFile) store.visit_reachable_blob(entry.content, add);
-  add(store::ObjectKind::kManifest, *data.base);
+  add(store::ObjectKind::kManifest, *needs.base);
   return out;
 }
 
@@ -96,8 +54,10 @@ std::unique_ptr<store::Remote> open_cache(const ReadyHost& host, bool create, Co
   store::RemoteOptions options;
   options.create = create;
   options.environment = context.environment();
-  options.environment.variable = [&environment = context.environment()](const std::string& name) {
-    return name == kSshVariable ? ssh_program(environment) : environment.get(name);
+  options.environment.variable = [&environment = context.environment(),
+                                  program = host.facts.program](const std::string& name) {
+    if (name == kSshVariable) return std::optional(ssh_program(environment));
+    return name == kRemoteMlxVariable ? std::optional(program) : environment.get(name);
   };
   options.interruption = &context.progress().interruption();
   return store::open_remote(host.host.name + ":" + host.facts.cache, options, context.disk(), context.pool());
@@ -125,9 +85,10 @@ struct Asked {
 };
 
 // By what it has said of itself.
-std::vector<dist::Obstacle> obstacles_of(ReadyHost& host, const dist::HostFacts& own, bool portable,
+std::vector<dist::Obstacle> obstacles_of(ReadyHost& host, const dist::HostFacts& own, const RankNeeds& needs,
                                          const std::vector<store::ObjectRef>& objects, Context& context) {
-  std::vector<dist::Obstacle> found = dist::obstacles(own, host.facts, portable, 0);
+  dist::HostNeeds its{needs.portable, needs.memory * host.host.ranks};
+  std::vector<dist::Obstacle> found = dist::obstacles(own, host.facts, its);
   if (!found.empty()) return found;
   if (const std::int64_t ahead = host.facts.time - own.time; std::abs(ahead) > kLargestClockDifference)
     context.progress().warn(fmt::format("{}: its clock differs by {} s", host.host.name, ahead));
@@ -137,25 +98,41 @@ std::vector<dist::Obstacle> obstacles_of(ReadyHost& host, const dist::HostFacts&
     if (error.kind == ErrorKind::kInterrupted) throw;
     return {{error.message, error.hint}};
   }
-  return dist::obstacles(own, host.facts, portable, static_cast<std::int64_t>(host.missing));
+  its.data = static_cast<std::int64_t>(host.missing);
+  return dist::obstacles(own, host.facts, its);
 }
 
-Asked ask_all(const std::vector<dist::Host>& hosts, bool portable, const RankData& data, Context& context) {
-  refuse_encrypted(context);
-  const dist::HostFacts own = own_facts(context);
+std::vector<Answer> ask_at_once(const std::vector<dist::Host>& hosts, const dist::HostFacts& own, bool ship,
+                                Context& context) {
   std::vector<Answer> answers(hosts.size());
+  Shipper shipper;
   {
     std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < hosts.size(); ++i)
-      if (!hosts[i].here()) threads.emplace_back([&, i] { answers[i] = ask(hosts[i], context.environment()); });
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      if (hosts[i].here()) continue;
+      threads.emplace_back(
+          [&, i] { answers[i] = ask_host(hosts[i], own, context.environment(), ship ? &shipper : nullptr); });
+    }
   }
-  const std::vector<store::ObjectRef> objects = objects_of(context.repository().store(), data);
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    if (answers[i].shipped > 0)
+      context.say(fmt::format("{}: mlx sent, {}", hosts[i].name, format_bytes(answers[i].shipped)));
+  return answers;
+}
+
+Asked ask_all(const std::vector<dist::Host>& hosts, const RankNeeds& needs, Context& context) {
+  refuse_encrypted(context);
+  const dist::HostFacts own = own_facts(context);
+  const std::vector<Answer> answers = ask_at_once(hosts, own, needs.ship && !context.dry_run(), context);
+  const std::vector<store::ObjectRef> objects = objects_of(context.repository().store(), needs);
   Asked out;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     std::vector<dist::Obstacle> found = answers[i].obstacles;
     ReadyHost& host = out.hosts.emplace_back(ReadyHost{hosts[i], hosts[i].here() ? own : answers[i].facts});
-    if (hosts[i].here() && !own.mpi.empty()) found.push_back({own.mpi, "install Open MPI: apt install openmpi-bin"});
-    if (!hosts[i].here() && found.empty()) found = obstacles_of(host, own, portable, objects, context);
+    if (hosts[i].here()) found = dist::obstacles(own, own, {needs.portable, needs.memory * hosts[i].ranks});
+    host.lacks_mlx = needs.ship && context.dry_run() && answers[i].lacks_mlx;
+    if (host.lacks_mlx) found.clear();
+    if (!hosts[i].here() && !host.lacks_mlx && found.empty()) found = obstacles_of(host, own, needs, objects, context);
     out.obstacles.push_back(std::move(found));
   }
   return out;
@@ -212,16 +189,15 @@ int threads_of(const ReadyHost& host) {
   return std::max(1, host.facts.cores / std::max(1, host.host.ranks));
 }
 
-std::vector<ReadyHost> ask_hosts(const std::vector<dist::Host>& hosts, bool portable, const RankData& data,
-                                 Context& context) {
-  Asked asked = ask_all(hosts, portable, data, context);
+std::vector<ReadyHost> ask_hosts(const std::vector<dist::Host>& hosts, const RankNeeds& needs, Context& context) {
+  Asked asked = ask_all(hosts, needs, context);
   refuse_obstacles(hosts, asked.obstacles, context);
   return std::move(asked.hosts);
 }
 
 std::vector<ReadyHost> hosts_left(const std::vector<dist::Host>& hosts, std::int64_t parts, std::int64_t least,
-                                  bool portable, const RankData& data, Context& context) {
-  Asked asked = ask_all(hosts, portable, data, context);
+                                  const RankNeeds& needs, Context& context) {
+  Asked asked = ask_all(hosts, needs, context);
   std::vector<ReadyHost> out;
   std::int64_t ranks = 0;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
@@ -241,9 +217,9 @@ std::vector<ReadyHost> hosts_left(const std::vector<dist::Host>& hosts, std::int
       "the same command continues from the last checkpoint, on any number of ranks");
 }
 
-void send_data(const std::vector<ReadyHost>& hosts, const RankData& data, Context& context) {
+void send_data(const std::vector<ReadyHost>& hosts, const RankNeeds& needs, Context& context) {
   const store::Store& store = context.repository().store();
-  const std::vector<store::ObjectRef> objects = objects_of(store, data);
+  const std::vector<store::ObjectRef> objects = objects_of(store, needs);
   for (const ReadyHost& host : hosts) {
     if (host.host.here()) continue;
     const std::unique_ptr<store::Remote> cache = open_cache(host, true, context);

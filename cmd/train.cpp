@@ -151,6 +151,7 @@ int run_train(const TrainCommand& options, Context& context) {
   train::TrainOptions train;
   train.ranks = others.get();
   train.records_only = records_only;
+  train.planned_ranks = static_cast<int>(ranks);
   train.force = options.force;
   train.fresh = options.fresh;
   train.notice = [&](const std::string& text) { context.say(text); };
@@ -221,6 +222,7 @@ Command add_train() {
       device_option(options->device),
       integer("--ranks", "N", options->ranks, "Train with N processes on this machine, which share its cores"),
       option("--hosts", "LIST", options->hosts, "Train on these hosts, such as localhost,b:2 with two processes on b"),
+      flag("--ship", options->ship, "Send this mlx to hosts that lack it"),
       integer("--min-ranks", "N", options->min_ranks,
               "Go on from the last checkpoint without hosts that are lost, while so many ranks are left"),
       integer("--verify-every", "N", options->verify_every,

@@ -50,7 +50,8 @@ std::vector<std::string> arguments_of(const TrainCommand& options, const train::
   return out;
 }
 
-void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& hosts, Context& context) {
+void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& hosts, std::int64_t rank_memory,
+                Context& context) {
   int ranks = 0;
   Json places = Json::array();
   for (const ReadyHost& host : hosts) {
@@ -61,7 +62,9 @@ void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& 
                       {"threads", threads_of(host)},
                       {"cores", host.facts.cores},
                       {"memory", host.facts.memory},
-                      {"bytes_to_send", host.missing}});
+                      {"rank_memory", rank_memory},
+                      {"bytes_to_send", host.missing},
+                      {"lacks_mlx", host.lacks_mlx}});
   }
   if (context.wants_json())
     context.json({{"schema", "mlx.train/1"},
@@ -74,10 +77,16 @@ void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& 
                            counted(static_cast<std::uint64_t>(ranks), "rank"), config.accumulate));
   for (const ReadyHost& host : hosts) {
     if (host.host.ranks == 0) continue;
+    if (host.lacks_mlx) {
+      context.line(fmt::format("  {}  {}, after mlx is sent there", host.host.name,
+                               counted(static_cast<std::uint64_t>(host.host.ranks), "rank")));
+      continue;
+    }
     const auto size = [](std::uint64_t bytes) { return format_bytes(bytes); };
-    context.line(fmt::format("  {}  {} of {}, {} of memory free, {} to send", host.host.name,
+    context.line(fmt::format("  {}  {} of {} and {} without data, {} of memory free, {} to send", host.host.name,
                              counted(static_cast<std::uint64_t>(host.host.ranks), "rank"),
                              counted(static_cast<std::uint64_t>(threads_of(host)), "thread"),
+                             size(static_cast<std::uint64_t>(rank_memory)),
                              size(static_cast<std::uint64_t>(host.facts.memory)), size(host.missing)));
   }
 }
@@ -95,6 +104,8 @@ std::string hosts_text(const std::vector<ReadyHost>& hosts) {
 std::vector<dist::Host> hosts_of(const TrainCommand& options, Context& context) {
   const int given = (options.ranks != 0) + !options.hosts.empty() + !options.hostfile.empty();
   if (given > 1) fail(ErrorKind::kUsage, "--ranks, --hosts and --hostfile exclude each other");
+  if (options.ship && options.hosts.empty() && options.hostfile.empty())
+    fail(ErrorKind::kUsage, "--ship is for --hosts and --hostfile");
   if (options.ranks < 0 || options.ranks > kMostRanks)
     fail(ErrorKind::kUsage, "--ranks {}: expected 1 to {}", options.ranks, kMostRanks);
   if (options.min_ranks < 0 || options.min_ranks > kMostRanks)
@@ -115,14 +126,14 @@ std::string where_text(const TrainCommand& options) {
 
 int launch(const TrainCommand& options, const std::vector<dist::Host>& hosts, const train::TrainConfig& config,
            const train::Inquiry& inquiry, Context& context) {
-  const RankData data{inquiry.dataset, inquiry.base};
+  const RankNeeds needs{inquiry.dataset, inquiry.base, config.portable, inquiry.memory, options.ship};
   bool again = false;
   std::vector<ReadyHost> ready =
       hosts.size() > 1 || context.dry_run()
-          ? ask_hosts(hosts, config.portable, data, context)
+          ? ask_hosts(hosts, needs, context)
           : std::vector<ReadyHost>{{hosts[0], {.program = executable_path(), .cores = threads_here(context)}}};
-  if (context.dry_run()) return print_plan(config, ready, context), 0;
-  send_data(ready, data, context);
+  if (context.dry_run()) return print_plan(config, ready, inquiry.memory, context), 0;
+  send_data(ready, needs, context);
   // Failures that follow each other soon are not those of hosts.
   constexpr double kSoon = 60;  // seconds
   constexpr int kMostSoon = 3;
@@ -136,7 +147,7 @@ int launch(const TrainCommand& options, const std::vector<dist::Host>& hosts, co
       context.progress().warn(error.message);
     }
     context.progress().interruption().check();
-    ready = hosts_left(hosts, config.accumulate, options.min_ranks, config.portable, data, context);
+    ready = hosts_left(hosts, config.accumulate, options.min_ranks, needs, context);
     again = true;
     context.say(fmt::format("going on from the last checkpoint on {}", hosts_text(ready)));
   }

@@ -19,6 +19,7 @@ struct TrainCommand {
   std::int64_t ranks = 0;  // 0: not given
   std::string hosts, hostfile;
   std::int64_t min_ranks = 0;  // 0: a lost rank ends the training
+  bool ship = false;
   std::int64_t verify_every = 0;
 };
 

@@ -32,26 +32,30 @@ HostFacts facts_from_json(const Json& json, const std::string& what) {
   return out;
 }
 
-std::vector<Obstacle> obstacles(const HostFacts& own, const HostFacts& host, bool portable, std::int64_t bytes) {
+std::vector<Obstacle> obstacles(const HostFacts& own, const HostFacts& host, const HostNeeds& needs) {
+  const auto size = [](std::int64_t count) {
+    return format_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(0, count)));
+  };
   std::vector<Obstacle> out;
   const bool other_program = own.version != host.version || own.sources != host.sources;
   if (other_program) {
     out.push_back({fmt::format("its mlx is {}, built from other sources than this one ({})", printable(host.version),
                                own.version),
                    "install the same mlx there; MLX_REMOTE_MLX names one that is not in PATH"});
-  } else if (portable ? own.portable != host.portable : own.native != host.native) {
+  } else if (needs.portable ? own.portable != host.portable : own.native != host.native) {
     out.push_back(
         {fmt::format("its CPU ({}) or libraries would make other bits than these ({})", printable(host.isa), own.isa),
-         portable ? "install the same build of mlx and the same C library there"
-                  : "--numerics portable gives the same bits on all of them"});
+         needs.portable ? "install the same build of mlx and the same C library there"
+                        : "--numerics portable gives the same bits on all of them"});
   }
   if (!host.mpi.empty()) out.push_back({printable(host.mpi), "install Open MPI there: apt install openmpi-bin"});
-  if (host.disk < bytes) {
-    const auto size = [](std::int64_t count) {
-      return format_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(0, count)));
-    };
+  if (host.memory < needs.memory) {
+    out.push_back({fmt::format("its ranks need {} of memory, and {} are free", size(needs.memory), size(host.memory)),
+                   "give it fewer ranks, or use a smaller [train] batch"});
+  }
+  if (host.disk < needs.data) {
     out.push_back(
-        {fmt::format("the data takes {}, and {} has {} left", size(bytes), printable(host.cache), size(host.disk)),
+        {fmt::format("the data takes {}, and {} has {} left", size(needs.data), printable(host.cache), size(host.disk)),
          fmt::format("make room there; {} itself may be removed", printable(host.cache))});
   }
   return out;

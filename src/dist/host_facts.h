@@ -27,7 +27,13 @@ HostFacts facts_from_json(const Json& json, const std::string& what);  // kCorru
 struct Obstacle {
   std::string text, hint;
 };
-// Why a training cannot have ranks there; `bytes`: of data that it lacks. Empty if it can.
-std::vector<Obstacle> obstacles(const HostFacts& own, const HostFacts& host, bool portable, std::int64_t bytes);
+// What the ranks there need, in bytes.
+struct HostNeeds {
+  bool portable = false;    // numerics
+  std::int64_t memory = 0;  // of all of them
+  std::int64_t data = 0;    // of what the host lacks
+};
+// Why a training cannot have ranks there. Empty if it can.
+std::vector<Obstacle> obstacles(const HostFacts& own, const HostFacts& host, const HostNeeds& needs);
 
 }  // namespace mlx::dist

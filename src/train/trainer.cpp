@@ -329,6 +329,9 @@ Inquiry ask_training(registry::Repository& repository, const TrainConfig& config
   out.dataset = t.dataset.digest;
   if (t.base) out.base = t.base->version.digest;
   out.known = work::known_answer(repository, t.work).has_value();
+  if (!out.known)
+    out.memory =
+        least_memory(t.built, t.config, t.data, options.planned_ranks, t.options.backend, repository.pool()).peak;
   return out;
 }
 

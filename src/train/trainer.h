@@ -26,6 +26,7 @@ struct TrainOptions {
   std::function<void(const std::string&)> notice;  // receives lines that they must see: which run it continues
   bool merge = false;                   // for a model with adapters: also make a version with the adapters merged
   dist::Communicator* ranks = nullptr;  // that train together; null: this one alone
+  int planned_ranks = 1;                // for ask_training(), which has none
   bool records_only = false;            // rank 0 does not train (remote_sink.h)
   std::int64_t verify_every = 0;        // LoopOptions::verify_every
 };
@@ -50,6 +51,7 @@ struct Inquiry {
   bool known = false;          // it would be `unchanged`
   Digest dataset;              // that it reads
   std::optional<Digest> base;  // the model that it starts from
+  std::int64_t memory = 0;     // bytes that each of TrainOptions::planned_ranks takes at least, without its data
 };
 Inquiry ask_training(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                      Progress& progress);

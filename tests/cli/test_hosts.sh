@@ -16,7 +16,7 @@ digest() { json "d['digest']"; }
 expect 0 mlx train -c cnn.toml --set train.accumulate=4 --hosts localhost,a:2,b -n
 has "$out" 'on 4 ranks, a batch in 4 parts'
 has "$out" '  a  2 ranks of 1 thread'
-lacks "$out" 'a  2 ranks of 1 thread, 0 B'
+lacks "$(grep '^  a' <<<"$out")" ' 0 B to send'
 [ ! -e home_a/cache ] || fail "-n has written on a host"
 expect 0 mlx train -c cnn.toml --set train.accumulate=4 --hosts localhost,a:2,b -n --json
 same "$(json "[(h['host'], h['ranks']) for h in d['hosts']]")" "[('localhost', 1), ('a', 2), ('b', 1)]"
@@ -43,19 +43,19 @@ tuned=$(digest)
 expect 0 mlx train -c tuned.toml --set train.accumulate=2 --force --json
 same "$tuned" "$(digest)"
 # This machine only records what others train; also from a base, whose weights it has.
+expect 0 mlx train -c tuned.toml --set train.accumulate=2 --hosts a,b --force --json
+same "$tuned" "$(digest)"
 for hosts in a,b b; do
-  expect 0 mlx train -c cnn.toml --set train.seed=7 --set train.accumulate=4 --hosts $hosts --force --json
+  expect 0 mlx train -c cnn.toml --set data.hold_out=12 --set train.accumulate=4 --hosts $hosts --force --json
   many=$(digest)
   same "$(json "d['summary']['ranks']")" "$(tr , '\n' <<<$hosts | grep -c .)"
   expect 0 mlx show "run:$(json "d['run']")" --metric valid/loss --csv
   same "$(grep -c , <<<"$out")" 3
-  expect 0 mlx train -c cnn.toml --set train.seed=7 --set train.accumulate=4 --force --json
+  expect 0 mlx train -c cnn.toml --set data.hold_out=12 --set train.accumulate=4 --force --json
   same "$hosts: $many" "$hosts: $(digest)"
 done
-expect 0 mlx train -c tuned.toml --set train.accumulate=2 --hosts a,b --force --json
-same "$tuned" "$(digest)"
-error 2 'it does not train' train -c cnn.toml --hosts b --force --profile
-error 9 'at step' train -c mlp.toml --set train.learning_rate=1000 --set train.optimizer=sgd --set train.loss=mse --hosts b
+error 2 'it does not train' mlx train -c cnn.toml --hosts b --force --profile
+error 9 'at step' mlx train -c mlp.toml --set train.learning_rate=1000 --set train.optimizer=sgd --set train.loss=mse --hosts b
 none_left
 
 # A long training that is ended in every way goes on from its checkpoint.
@@ -64,7 +64,7 @@ worker() { for process in $(runs_on b); do [ "$(cat "/proc/$process/comm")" != m
 stopped() { # WHAT CODE COMMAND...: runs the command once ranks train on a and b
   local what=$1 expected=$2 code=0
   shift 2
-  "$mlx_binary" train -c long.toml --hosts ${hosts:-localhost,a,b:2} >/dev/null 2>"$work/.err" &
+  "$mlx_binary" train -c long.toml --hosts ${hosts:-localhost,a,b:2} ${more:-} >/dev/null 2>"$work/.err" &
   launcher=$!
   for _ in {1..200}; do
     mlx log --runs --json | python3 -c 'import json,sys; sys.exit(json.load(sys.stdin)["runs"][0]["status"] != "running")' && [ -n "$(worker)" ] && break
@@ -78,7 +78,7 @@ stopped() { # WHAT CODE COMMAND...: runs the command once ranks train on a and b
 }
 stopped TERM 143 eval 'kill -TERM $launcher'
 has "$(cat .err)" 'a checkpoint is kept'
-hosts=a,b stopped 'TERM from afar' 143 eval 'kill -TERM $launcher'
+hosts=a,b more='--set train.seed=3' stopped 'TERM from afar' 143 eval 'kill -TERM $launcher'
 has "$(cat .err)" 'a checkpoint is kept'
 stopped KILL 137 eval 'kill -KILL $launcher'
 stopped 'rank killed' 7 eval 'kill -KILL $(worker)'
@@ -122,15 +122,31 @@ rm home_a/bin/mlx
 expect 8 train --hosts localhost,a,b,nowhere
 has "$err" '2 of 4 hosts cannot take part; nothing was started'
 has "$err" 'a: '
-has "$err" 'install mlx there, or name it with MLX_REMOTE_MLX=PATH'
+has "$err" '--ship sends this mlx there; or install it, or name it with MLX_REMOTE_MLX=PATH'
 has "$err" 'nowhere: '
 has "$err" 'Could not resolve hostname'
+# --ship sends it, once.
+expect 0 train --hosts localhost,a:2,b --ship -n
+has "$out" '  a  2 ranks, after mlx is sent there'
+[ ! -e home_a/cache/mlx/programs ] || fail "-n has written on a host"
+expect 0 train --hosts localhost,a:2,b --ship --json
+has "$err" 'a: mlx sent, '
+lacks "$err" 'b: mlx sent'
+many=$(digest)
+expect 0 train --force --json
+same "$many" "$(digest)"
+expect 0 train --hosts a --ship --force
+lacks "$err" 'mlx sent'
+error 2 '--ship is for --hosts and --hostfile' train --ranks 2 --ship
+none_left
 printf '#!/bin/sh\n[ "$1" != rank ] && exec "%s" "$@"\n"%s" rank --facts | sed %s\n' "$mlx_binary" "$mlx_binary" "'s/\"sources\":\"..../\"sources\":\"0000/'" >home_a/bin/mlx
 chmod +x home_a/bin/mlx
 error 8 'a: its mlx is 0.1.0, built from other sources than this one' train --hosts localhost,a:2,b
 printf '#!/bin/sh\n"%s" rank --facts | sed %s\n' "$mlx_binary" "'s/\"native\":\"..../\"native\":\"0000/'" >home_a/bin/mlx
 error 8 'libraries would make other bits' train --hosts localhost,a:2,b
 has "$err" '--numerics portable gives the same bits on all of them'
+printf '#!/bin/sh\n"%s" rank --facts | sed %s\n' "$mlx_binary" "'s/\"memory\":[0-9]*/\"memory\":1000000/'" >home_a/bin/mlx
+error 8 'a: its ranks need ' train --hosts localhost,a:2,b
 printf '#!/bin/sh\necho hello\n' >home_a/bin/mlx
 error 8 'a: it does not answer as mlx does: hello' train --hosts localhost,a:2,b
 none_left

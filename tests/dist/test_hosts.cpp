@@ -94,15 +94,15 @@ TEST_CASE("hosts: facts go through JSON, and what is wrong in them is said") {
   no_cores["cores"] = 0;
   CHECK_THROWS_AS((void)facts_from_json(no_cores, "b"), Error);
   CHECK_THROWS_AS((void)facts_from_json(Json::array(), "b"), Error);
-  CHECK(obstacles(own, own, false, 1000).empty());
-  CHECK(obstacles(own, own, false, 1001).size() == 1);
+  CHECK(obstacles(own, own, {.data = 1000}).empty());
+  CHECK(obstacles(own, own, {.data = 1001}).size() == 1);
   HostFacts other = own;
   other.native = "m";
-  CHECK(obstacles(own, other, true, 0).empty());
-  REQUIRE(obstacles(own, other, false, 0).size() == 1);
-  CHECK(obstacles(own, other, false, 0)[0].hint.find("--numerics portable") != std::string::npos);
+  CHECK(obstacles(own, other, {.portable = true}).empty());
+  REQUIRE(obstacles(own, other, {}).size() == 1);
+  CHECK(obstacles(own, other, {})[0].hint.find("--numerics portable") != std::string::npos);
   other.sources = "t", other.mpi = "no orted";
-  CHECK(obstacles(own, other, true, 0).size() == 2);
+  CHECK(obstacles(own, other, {.portable = true}).size() == 2);
 }
 
 TEST_CASE("hosts: a beat says where a rank is, and its end") {

@@ -131,10 +131,6 @@ std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, std::int
   return std::max({start, steps + f.validation, steps + f.checkpoint, end, peak_memory()});
 }
 
-}  // namespace
-
-namespace {
-
 // Of micro-batches (StepSum), beside their states in the graph.
 std::int64_t bytes_of_sums(const graph::Graph& graph, const TrainConfig& config, int ranks) {
   if (config.accumulate == 1) return 0;
@@ -199,6 +195,23 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   out.recomputed = static_cast<std::int64_t>(fitted.nodes);
   if (out.peak > size.allowed) refuse(config, data, out, size.allowed, free_limit);
   training.use(std::move(fitted.training));
+  return out;
+}
+
+MemoryForecast least_memory(const nn::Built& built, const TrainConfig& config, const data::Description& data, int ranks,
+                            kernels::Backend backend, Pool& pool) {
+  const std::unique_ptr<dist::Communicator> alone = dist::lone_rank();
+  const TrainingStep training(built, config, data, backend, *alone, pool);
+  const graph::Graph& graph = training.graph();
+  const std::vector<std::int64_t> sizes = sizes_of(graph, config.batch / config.accumulate, built.context);
+  const graph::PlannedMemory planned = graph::planned_memory(graph, sizes, backend, true);
+  MemoryForecast out;
+  out.process = kProcess;
+  out.batches =
+      data.batch_bytes({.batch = config.batch / ranks, .context = built.context, .augment = config.reading.augment});
+  out.weights = static_cast<std::int64_t>(planned.held + planned.packed) + bytes_of_sums(graph, config, ranks);
+  out.arena = static_cast<std::int64_t>(planned.arena);
+  out.peak = out.process + out.weights + out.arena + out.batches;
   return out;
 }
 

@@ -40,6 +40,10 @@ struct TrainingSize {
 MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const TrainConfig& config,
                            const TrainingData& data, const TrainingSize& size, kernels::Backend backend);
 
+// What each of so many ranks takes at least, without its data: before any is read, for a host that is to have ranks.
+MemoryForecast least_memory(const nn::Built& built, const TrainConfig& config, const data::Description& data, int ranks,
+                            kernels::Backend backend, Pool& pool);
+
 std::string to_text(const MemoryForecast& forecast);  // a line for people
 Json to_json(const MemoryForecast& forecast);
 
