@@ -42,6 +42,9 @@ class Communicator {
   virtual Transfer receive(int from, int tag, void* data, std::size_t bytes) = 0;
   // Until all are done. Other transfers go on meanwhile.
   virtual void wait(std::span<Transfer> transfers) = 0;
+  // Whether all are done, and then they need no wait(). Does not wait for other ranks, but if nothing moves may pause
+  // for some microseconds.
+  virtual bool advance(std::span<Transfer> transfers) = 0;
 
  private:
   mutable Activity activity_;

@@ -1,5 +1,5 @@
-// Buckets and the thread that exchanges them, one after the other in the order in which they are filled. That order is
-// the same on all ranks, because all run the same graph.
+// Buckets and the thread that exchanges them, in the order in which they are filled. That order is the same on all
+// ranks, because all run the same graph.
 #include "dist/gradient_sum.h"
 
 #include <algorithm>
@@ -10,6 +10,18 @@
 #include "base/error.h"
 
 namespace mlx::dist {
+namespace {
+
+// So small that the first ones are on their way early in the backward pass, and the last is soon done after it. Each
+// costs the work of a message.
+std::int64_t bucket_bytes(const std::vector<std::int64_t>& counts) {
+  constexpr std::int64_t kParts = 8, kLeast = std::int64_t{256} << 10;
+  std::int64_t all = 0;
+  for (const std::int64_t count : counts) all += count * static_cast<std::int64_t>(sizeof(float));
+  return std::clamp(all / kParts, kLeast, GradientSum::kBucket);
+}
+
+}  // namespace
 
 GradientSum::GradientSum(Communicator& communicator, int terms, const std::vector<std::int64_t>& counts)
     : communicator_(communicator),
@@ -18,9 +30,10 @@ GradientSum::GradientSum(Communicator& communicator, int terms, const std::vecto
       thread_(communicator.ranks() > 1 ? std::make_unique<Background>() : nullptr) {
   std::vector<std::int64_t> sizes;
   std::vector<std::size_t> arrays;
+  const std::int64_t most = bucket_bytes(counts);
   for (const std::int64_t count : counts) {
     constexpr std::int64_t kElement = sizeof(float);
-    if (sizes.empty() || (sizes.back() + count) * kElement > kBucket) sizes.push_back(0), arrays.push_back(0);
+    if (sizes.empty() || (sizes.back() + count) * kElement > most) sizes.push_back(0), arrays.push_back(0);
     places_.push_back({sizes.size() - 1, sizes.back(), count});
     sizes.back() += count;
     ++arrays.back();
@@ -43,13 +56,21 @@ void GradientSum::fill(std::size_t at) {
   Bucket& bucket = buckets_[at];
   bucket.sum.add();
   if (!bucket.sum.is_complete() || !thread_) return;
-  thread_->post([this, &bucket, tag = static_cast<int>(at % (Communicator::kTags - 1))] {
-    const double began = seconds_now();
-    const std::int64_t sent = bucket.sum.exchange(communicator_, tag);
-    const std::lock_guard lock(mutex_);
-    cost_.exchanging += seconds_now() - began;
-    cost_.bytes_sent += sent;
-  });
+  ++filled_;
+  thread_->post([this, &bucket, tag = static_cast<int>(at % (Communicator::kTags - 1))] { exchange(bucket.sum, tag); });
+}
+
+// Begins a bucket's exchange, and sees to those that are under way until the next bucket is filled.
+void GradientSum::exchange(TreeSum& sum, int tag) {
+  const double began = seconds_now();
+  const std::int64_t sent = sum.begin(communicator_, tag);
+  under_way_.push_back(&sum);
+  const std::int64_t begun = ++begun_;
+  while (!under_way_.empty() && filled_ == begun)
+    if (under_way_.front()->advance(communicator_)) under_way_.pop_front();
+  const std::lock_guard lock(mutex_);
+  cost_.exchanging += seconds_now() - began;
+  cost_.bytes_sent += sent;
 }
 
 void GradientSum::end_term() {

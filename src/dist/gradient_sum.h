@@ -1,9 +1,12 @@
 // The sums of a step's gradients over the micro-batches of all ranks (tree_sum.h). Arrays are put into buckets in the
 // order in which a backward pass makes them. A bucket is summed over the ranks by a thread of its own as soon as this
-// rank's last micro-batch has filled it, while the rest of the backward pass runs (Li et al. 2020).
+// rank's last micro-batch has filled it, while the rest of the backward pass runs (Li et al. 2020) and other buckets
+// are still on their way. How arrays are put into buckets changes no bit.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -40,7 +43,7 @@ class GradientSum {
   Cost cost() const;
   // The bytes that sums of `bytes` bytes of arrays take on a rank.
   static std::int64_t memory(std::int64_t bytes, int ranks, int terms);
-  static constexpr std::int64_t kBucket = std::int64_t{25} << 20;  // bytes, unless an array has more
+  static constexpr std::int64_t kBucket = std::int64_t{25} << 20;  // the most bytes, unless an array has more
 
  private:
   struct Place {  // of an array
@@ -52,12 +55,16 @@ class GradientSum {
     std::size_t arrays = 0, missing = 0;  // missing in the current micro-batch
   };
   void fill(std::size_t bucket);
+  void exchange(TreeSum& sum, int tag);
 
   Communicator& communicator_;
   Terms held_;
   int term_;
   std::vector<Place> places_;
   std::vector<Bucket> buckets_;
+  std::atomic<std::int64_t> filled_ = 0;  // buckets that have been posted to the thread
+  std::int64_t begun_ = 0;                // of these; the thread's own
+  std::deque<TreeSum*> under_way_;        // begun and not done; the thread's own
   mutable std::mutex mutex_;
   Cost cost_;
   std::unique_ptr<Background> thread_;  // last, so that it ends first

@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/ssh.h"
+#include "dist/mpi_parameters.h"
 #include "dist/pulse.h"
 #include "dist/watch.h"
 
@@ -108,12 +109,9 @@ int stop_signal() {
 }
 
 std::vector<std::string> mpirun_command(const Launch& launch) {
-  // A rank may wait for its turn on a core: nobody spins. Messages within a machine are copied through shared memory:
-  // to read another process's memory is forbidden in many containers.
-  std::vector<std::string> argv{"mpirun", "--oversubscribe", "--bind-to",
-                                "none",   "--mca",           "mpi_yield_when_idle",
-                                "1",      "--mca",           "btl_vader_single_copy_mechanism",
-                                "none"};
+  // A rank may wait for its turn on a core: nobody spins.
+  std::vector<std::string> argv{"mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"};
+  for (const auto& [name, value] : mpi_parameters()) argv.insert(argv.end(), {"--mca", name, value});
   const auto add = [&](std::initializer_list<std::string> words) { argv.insert(argv.end(), words); };
   if (launch.as_root) add({"--allow-run-as-root"});
   const bool several = launch.places.size() > 1;

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -100,6 +102,19 @@ class LocalRank final : public Communicator {
       if (receive.bytes > 0) std::memcpy(receive.data, receive.message.data(), receive.bytes);
       shared_->receives.erase(found);
     }
+  }
+  bool advance(std::span<Transfer> transfers) override {
+    const auto settled = [&](const Transfer& transfer) {
+      const auto found = shared_->receives.find(transfer.id);
+      return found == shared_->receives.end() || found->second.arrived || shared_->gone.contains(found->second.from);
+    };
+    {
+      std::unique_lock lock(shared_->mutex);
+      const auto all = [&] { return std::ranges::all_of(transfers, settled); };
+      if (!shared_->changed.wait_for(lock, std::chrono::microseconds(200), all)) return false;
+    }
+    wait(transfers);
+    return true;
   }
 
  private:

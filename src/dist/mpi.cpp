@@ -75,23 +75,22 @@ class MpiRanks final : public Communicator {
     });
   }
   void wait(std::span<Transfer> transfers) override {
-    std::vector<std::int64_t> open;
-    for (Transfer& transfer : transfers) open.push_back(std::exchange(transfer.id, 0));
-    Pause pause;
-    for (;;) {
-      bool moved = false;
-      std::erase_if(open, [&](std::int64_t id) { return advance(id, moved); });
-      if (open.empty()) {
-        activity().waits_for = -1;
-        return;
-      }
-      if (moved) {
-        pause = Pause();
-      } else {
-        activity().waits_for = under_way_.at(open.front()).other;
-        pause();
-      }
+    while (!advance(transfers)) continue;
+  }
+  bool advance(std::span<Transfer> transfers) override {
+    bool moved = false;
+    const Transfer* open = nullptr;
+    for (Transfer& transfer : transfers) {
+      if (transfer.id != 0 && advance(transfer.id, moved)) transfer.id = 0;
+      if (transfer.id != 0 && !open) open = &transfer;
     }
+    activity().waits_for = open && !moved ? under_way_.at(open->id).other : -1;
+    if (moved || !open) {
+      pause_ = Pause();
+    } else {
+      pause_();
+    }
+    return !open;
   }
 
  private:
@@ -141,6 +140,7 @@ class MpiRanks final : public Communicator {
   int rank_ = 0, ranks_ = 1;
   std::string name_;
   std::int64_t last_id_ = 0;
+  Pause pause_;  // since something moved
   std::map<std::int64_t, Message> under_way_;
 };
 

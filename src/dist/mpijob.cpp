@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "dist/mpi_parameters.h"
 
 namespace mlx::dist {
 namespace {
@@ -87,8 +88,11 @@ Json pod(const MpiJob& job, Json container) {
 }
 
 Json launcher(const MpiJob& job) {
-  Json args = strings({"--np", std::to_string(job.ranks), "--bind-to", "none", "--wdir", literal(job.folder), "--mca",
-                       "btl_vader_single_copy_mechanism", "none", "-x", fmt::format("MLX_THREADS={}", job.cpus)});
+  Json args = strings({"--np", std::to_string(job.ranks), "--bind-to", "none", "--wdir", literal(job.folder)});
+  for (const auto& [name, value] : mpi_parameters()) {
+    for (const std::string& word : {std::string("--mca"), name, value}) args.push_back(word);
+  }
+  for (const std::string& word : {std::string("-x"), fmt::format("MLX_THREADS={}", job.cpus)}) args.push_back(word);
   for (const std::string& word : job.command) args.push_back(literal(word));
   Json environment = Json::array();  // mpirun asks twice where the image's user is root
   for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "dist/mpi_parameters.h"
 
 namespace mlx::dist {
 namespace {
@@ -87,8 +88,8 @@ std::string launcher_text(const SlurmJob& job) {
 std::string slurm_script(const SlurmJob& job) {
   std::string out = "#!/bin/bash\n" + directives(job);
   out += fmt::format("\nexport MLX_THREADS={} NO_COLOR=1\n", job.cpus);
-  // Many containers forbid to read another process's memory.
-  out += "export OMPI_MCA_btl_vader_single_copy_mechanism=${OMPI_MCA_btl_vader_single_copy_mechanism:-none}\n";
+  for (const auto& [name, value] : mpi_parameters())
+    out += fmt::format("export OMPI_MCA_{0}=${{OMPI_MCA_{0}:-{1}}}\n", name, value);
   out += launcher_text(job);
   out += R"(
 # Before the time limit Slurm sends USR1: the ranks make a checkpoint and stop.

@@ -1,5 +1,6 @@
 // Chunk r of the array is summed by rank r: it receives that chunk of every other rank's nodes, adds them, and sends
-// the sum to all. Messages of one sum have one tag: two ranks exchange them in an order that both know.
+// the sum to all; or every rank receives all nodes whole. Messages of one sum have one tag: two ranks exchange them in
+// an order that both know.
 #include "dist/tree_sum.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@ namespace mlx::dist {
 namespace {
 
 constexpr std::int64_t kLine = 16;     // a chunk begins at a multiple: elements of a cache line
+constexpr std::int64_t kSmall = 4096;  // elements: with so few more to send, a second message takes longer
 constexpr std::int64_t kBlock = 4096;  // elements that are summed at once, so that the terms stay in the cache
 
 void add_to(float* sum, const float* term, std::int64_t count) {
@@ -24,7 +26,12 @@ std::size_t bytes_of(std::int64_t count) {
 }  // namespace
 
 TreeSum::TreeSum(std::int64_t count, int rank, int ranks, int terms)
-    : count_(count), rank_(rank), ranks_(ranks), terms_(terms), held_(terms_of(rank, ranks, terms)) {
+    : count_(count),
+      rank_(rank),
+      ranks_(ranks),
+      terms_(terms),
+      whole_((ranks - 2) * count <= kSmall),
+      held_(terms_of(rank, ranks, terms)) {
   CHECK(terms >= ranks);
   next_ = held_.begin;
 }
@@ -69,25 +76,47 @@ void TreeSum::clear() {
 }
 
 TreeSum::Chunk TreeSum::chunk_of(int rank) const {
+  if (whole_) return {0, count_};
   const std::int64_t lines = (count_ + kLine - 1) / kLine;
   const auto from = [&](std::int64_t of) { return std::min(count_, of * lines / ranks_ * kLine); };
   return {from(rank), from(rank + 1)};
 }
 
-std::int64_t TreeSum::exchange(Communicator& ranks, int tag) {
-  CHECK(is_complete() && !pieces_.empty());
+std::int64_t TreeSum::begin(Communicator& ranks, int tag) {
+  CHECK(is_complete() && !pieces_.empty() && state_ == State::kNone);
   if (ranks_ == 1) return 0;
-  exchange_chunks(ranks, tag);
-  gather_chunks(ranks, tag);
-  const std::int64_t own = chunk_of(rank_).size();
-  const auto sent = static_cast<std::int64_t>(pieces_.size()) * (count_ - own) + (ranks_ - 1) * own;
+  tag_ = tag;
+  state_ = State::kReducing;
+  exchange_chunks(ranks);
+  std::int64_t sent = 0;
+  for (int other = 0; other < ranks_; ++other)
+    if (other != rank_) sent += static_cast<std::int64_t>(pieces_.size()) * chunk_of(other).size();
+  if (!whole_) sent += (ranks_ - 1) * chunk_of(rank_).size();
   return sent * static_cast<std::int64_t>(sizeof(float));
 }
 
-// Afterwards this rank's chunk of the first piece is the sum.
-void TreeSum::exchange_chunks(Communicator& ranks, int tag) {
+bool TreeSum::advance(Communicator& ranks) {
+  if (state_ == State::kNone) return true;
+  if (!ranks.advance(transfers_)) return false;
+  if (state_ == State::kReducing) {
+    sum_chunk();
+    state_ = whole_ ? State::kNone : State::kGathering;
+    if (!whole_) gather_chunks(ranks);
+    return whole_;
+  }
+  state_ = State::kNone;
+  return true;
+}
+
+std::int64_t TreeSum::exchange(Communicator& ranks, int tag) {
+  const std::int64_t sent = begin(ranks, tag);
+  while (!advance(ranks)) continue;
+  return sent;
+}
+
+void TreeSum::exchange_chunks(Communicator& ranks) {
   const Chunk own = chunk_of(rank_);
-  std::vector<Communicator::Transfer> transfers;
+  transfers_.clear();
   arrived_nodes_.clear();
   arrived_.clear();
   std::int64_t arriving = 0;
@@ -98,7 +127,7 @@ void TreeSum::exchange_chunks(Communicator& ranks, int tag) {
   for (int from = 0; from < ranks_; ++from) {
     if (from == rank_) continue;
     for (const Terms node : nodes_of(terms_of(from, ranks_, terms_), terms_)) {
-      transfers.push_back(ranks.receive(from, tag, to, bytes_of(own.size())));
+      transfers_.push_back(ranks.receive(from, tag_, to, bytes_of(own.size())));
       arrived_nodes_.push_back(node);
       arrived_.push_back(to);
       to += own.size();
@@ -108,46 +137,48 @@ void TreeSum::exchange_chunks(Communicator& ranks, int tag) {
     const Chunk chunk = chunk_of(other);
     for (const Array& piece : pieces_)
       if (other != rank_)
-        transfers.push_back(ranks.send(other, tag, piece.data() + chunk.begin, bytes_of(chunk.size())));
+        transfers_.push_back(ranks.send(other, tag_, piece.data() + chunk.begin, bytes_of(chunk.size())));
   }
-  ranks.wait(transfers);
+}
+
+// Afterwards this rank's chunk of the first piece is the sum.
+void TreeSum::sum_chunk() {
+  const Chunk own = chunk_of(rank_);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     arrived_nodes_.push_back(nodes_[i]);
     arrived_.push_back(pieces_[i].data() + own.begin);
   }
   constexpr std::size_t kMostLevels = 32;  // of a tree of int terms
-  Array scratch(kMostLevels * static_cast<std::size_t>(kBlock));
+  scratch_.resize(kMostLevels * static_cast<std::size_t>(kBlock));
   for (std::int64_t begin = 0; begin < own.size(); begin += kBlock) {
     const std::int64_t size = std::min(kBlock, own.size() - begin);
-    const float* const sum = sum_of({0, terms_}, begin, size, scratch, 0);
+    const float* const sum = sum_of({0, terms_}, begin, size, 0);
     float* const out = pieces_.front().data() + own.begin + begin;
     if (sum != out) std::copy_n(sum, size, out);
   }
 }
 
-// The sum of a node in a block of this rank's chunk. `scratch` has room for a sum at each depth.
-const float* TreeSum::sum_of(Terms node, std::int64_t begin, std::int64_t size, Array& scratch,
-                             std::size_t depth) const {
+// The sum of a node in a block of this rank's chunk. The scratch has room for a sum at each depth.
+const float* TreeSum::sum_of(Terms node, std::int64_t begin, std::int64_t size, std::size_t depth) {
   const auto found = std::ranges::find(arrived_nodes_, node);
   if (found != arrived_nodes_.end()) return arrived_[static_cast<std::size_t>(found - arrived_nodes_.begin())] + begin;
-  const std::size_t own = depth * static_cast<std::size_t>(kBlock);
-  const float* const first = sum_of({node.begin, node.middle()}, begin, size, scratch, depth + 1);
-  std::copy_n(first, size, scratch.data() + own);
-  add_to(scratch.data() + own, sum_of({node.middle(), node.end}, begin, size, scratch, depth + 1), size);
-  return scratch.data() + own;
+  float* const out = scratch_.data() + depth * static_cast<std::size_t>(kBlock);
+  const float* const first = sum_of({node.begin, node.middle()}, begin, size, depth + 1);
+  std::copy_n(first, size, out);
+  add_to(out, sum_of({node.middle(), node.end}, begin, size, depth + 1), size);
+  return out;
 }
 
-void TreeSum::gather_chunks(Communicator& ranks, int tag) {
+void TreeSum::gather_chunks(Communicator& ranks) {
   const Chunk own = chunk_of(rank_);
   float* const result = pieces_.front().data();
-  std::vector<Communicator::Transfer> transfers;
+  transfers_.clear();
   for (int other = 0; other < ranks_; ++other) {
     if (other == rank_) continue;
     const Chunk chunk = chunk_of(other);
-    transfers.push_back(ranks.receive(other, tag, result + chunk.begin, bytes_of(chunk.size())));
-    transfers.push_back(ranks.send(other, tag, result + own.begin, bytes_of(own.size())));
+    transfers_.push_back(ranks.receive(other, tag_, result + chunk.begin, bytes_of(chunk.size())));
+    transfers_.push_back(ranks.send(other, tag_, result + own.begin, bytes_of(own.size())));
   }
-  ranks.wait(transfers);
 }
 
 }  // namespace mlx::dist

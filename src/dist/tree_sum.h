@@ -2,7 +2,8 @@
 // and the same as one rank that has all micro-batches. A rank sends 2 (ranks - 1) / ranks of the array's bytes, the
 // least that any all-reduce sends (Patarasuk and Yuan 2009), as long as its micro-batches are one node of the tree.
 // That holds if there are as many for each rank and the number of ranks is a power of two; else it sends each node that
-// it has.
+// it has. Of two ranks, and of small arrays, each rank sends everything to all at once: then a sum takes the time of
+// one message and not of two, and two ranks send no more bytes.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +26,15 @@ class TreeSum {
   // All parts of the next micro-batch have been put. At most a node of each level of the tree is held.
   void add();
   bool is_complete() const { return next_ == held_.end; }
-  // Sums over all ranks, once this rank's are complete. The result is valid until clear(). Returns the bytes it sent.
+
+  // Begins to sum over all ranks, once this rank's are complete; advance() tells when the result is there. Sums with
+  // different tags go on side by side. Returns the bytes that this rank sends.
+  std::int64_t begin(Communicator& ranks, int tag);
+  bool advance(Communicator& ranks);
+  // Both, until it is.
   std::int64_t exchange(Communicator& ranks, int tag);
-  float* result() { return pieces_.front().data(); }
-  void clear();  // for the next step
+  float* result() { return pieces_.front().data(); }  // valid until clear()
+  void clear();                                       // for the next step
 
  private:
   using Array = std::vector<float>;
@@ -37,21 +43,27 @@ class TreeSum {
     std::int64_t size() const { return end - begin; }
   };
   bool joins_last() const;         // the next micro-batch is added to the last piece
-  Chunk chunk_of(int rank) const;  // the part of the array that a rank sums for all
-  void exchange_chunks(Communicator& ranks, int tag);
-  void gather_chunks(Communicator& ranks, int tag);
-  const float* sum_of(Terms node, std::int64_t begin, std::int64_t size, Array& scratch, std::size_t depth) const;
+  Chunk chunk_of(int rank) const;  // the part of the array that a rank sums
+  void exchange_chunks(Communicator& ranks);
+  void sum_chunk();
+  void gather_chunks(Communicator& ranks);
+  const float* sum_of(Terms node, std::int64_t begin, std::int64_t size, std::size_t depth);
 
   std::int64_t count_;
   int rank_, ranks_, terms_, next_;
+  bool whole_;  // each rank sums the whole array
   Terms held_;
   std::vector<Terms> nodes_;   // of pieces_
   std::vector<Array> pieces_;  // sums of this rank's micro-batches
   std::vector<Array> spare_;   // memory of earlier pieces
   Array room_;                 // the next micro-batch, unless it joins the last piece
+  // Of the exchange.
+  int tag_ = 0;
+  enum class State { kNone, kReducing, kGathering } state_ = State::kNone;
+  std::vector<Communicator::Transfer> transfers_;
   std::vector<Terms> arrived_nodes_;
   std::vector<const float*> arrived_;  // this rank's chunk of each node of all ranks
-  Array received_;
+  Array received_, scratch_;
 };
 
 }  // namespace mlx::dist

@@ -38,6 +38,8 @@ EXAMPLES = 6400
 SMOOTH = 10  # steps whose mean is the loss
 MPIRUN = ["mpirun", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", "--mca",
           "btl_vader_single_copy_mechanism", "none"]  # as mlx calls it
+for parameter in ("eager_limit", "rndv_eager_limit", "max_send_size"):
+    MPIRUN += ["--mca", f"btl_tcp_{parameter}", str((1 << 18) + 4096)]
 
 
 def out_of(command, **options):

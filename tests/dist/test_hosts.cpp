@@ -12,6 +12,7 @@
 #include "dist/hosts.h"
 #include "dist/launch.h"
 #include "dist/lifeline.h"
+#include "dist/mpi_parameters.h"
 #include "dist/pulse.h"
 #include "dist/watch.h"
 
@@ -71,6 +72,8 @@ TEST_CASE("hosts: mpirun starts other programs on other hosts") {
   const std::vector<std::string> argv = mpirun_command(launch);
   std::string line;
   for (const std::string& word : argv) line += word + "|";
+  for (const auto& [name, value] : mpi_parameters())
+    CHECK(line.find("|--mca|" + name + "|" + value + "|") != std::string::npos);
   CHECK(line.find("|plm_rsh_agent|ssh -F x|") != std::string::npos);
   CHECK(line.find("|--host|localhost:1|--np|1|") != std::string::npos);
   CHECK(line.find("|A=1|/bin/mlx|train|:|--host|b:2|--np|2|") != std::string::npos);

@@ -95,7 +95,7 @@ TEST_CASE("a sum has the bits of its definition on any number of ranks, for any 
 TEST_CASE("a rank sends what the best all-reduce sends if the ranks are a power of two") {
   for (const int ranks : {2, 4}) {
     std::atomic<std::int64_t> sent = 0;
-    constexpr std::int64_t kCount = 16 * 64;
+    constexpr std::int64_t kCount = 16 * 1024;
     on_ranks(ranks, [&](Communicator& communicator) {
       TreeSum sum(kCount, communicator.rank(), ranks, 8);
       const Terms own = terms_of(communicator.rank(), ranks, 8);
@@ -106,8 +106,44 @@ TEST_CASE("a rank sends what the best all-reduce sends if the ranks are a power 
   }
 }
 
+TEST_CASE("a small array goes to all ranks at once") {
+  std::atomic<std::int64_t> sent = 0;
+  on_ranks(4, [&](Communicator& communicator) {
+    TreeSum sum(64, communicator.rank(), 4, 4);
+    sum.put(0, term_of(communicator.rank(), 64));
+    sum.add();
+    sent += sum.exchange(communicator, 0);
+  });
+  CHECK_EQ(sent, 4 * 3 * 64 * 4);
+}
+
+TEST_CASE("sums that are under way side by side have the bits of their definition") {
+  constexpr std::int64_t kCount = 9000;
+  for (const int ranks : {2, 3, 4}) {
+    std::atomic<int> right = 0;
+    on_ranks(ranks, [&](Communicator& communicator) {
+      std::vector<TreeSum> sums;
+      for (int tag = 0; tag < 3; ++tag) {
+        TreeSum& sum = sums.emplace_back(kCount, communicator.rank(), ranks, ranks);
+        sum.put(0, term_of(ranks * tag + communicator.rank(), kCount));
+        sum.add();
+        sum.begin(communicator, tag);
+      }
+      for (std::size_t i = sums.size(); i-- > 0;)
+        while (!sums[i].advance(communicator)) continue;
+      for (int tag = 0; tag < 3; ++tag) {
+        TreeSum expected(kCount, 0, 1, ranks);
+        for (int term = 0; term < ranks; ++term) expected.put(0, term_of(ranks * tag + term, kCount)), expected.add();
+        const std::vector<float> bits(expected.result(), expected.result() + kCount);
+        if (same_bits({sums[static_cast<std::size_t>(tag)].result(), static_cast<std::size_t>(kCount)}, bits)) ++right;
+      }
+    });
+    CHECK_EQ(right, 3 * ranks);
+  }
+}
+
 TEST_CASE("gradients are summed by buckets, in whatever order a micro-batch adds them") {
-  // Three buckets: an array that is one, arrays that share one, and the rest.
+  // Arrays that are a bucket of their own, and arrays that share one.
   const std::vector<std::int64_t> counts{3, (GradientSum::kBucket / 4) - 3, 1, 7, GradientSum::kBucket / 4, 5};
   std::vector<std::vector<float>> expected;
   for (std::size_t i = 0; i < counts.size(); ++i) expected.push_back(sum_of(0, 4, counts[i]));

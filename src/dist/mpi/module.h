@@ -25,7 +25,8 @@ struct MpiModule {
 };
 
 // Larger messages are cut into transfers of this size. The end of each shows who waits that bytes move: between two
-// looks MPI does not say so, and over sockets and copies through shared memory they move only when it is asked.
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 20;
+// looks MPI does not say so, and over sockets and copies through shared memory they move only when it is asked. MPI
+// holds some of them in memory (mpi_parameters.h).
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 18;
 
 }  // namespace mlx::dist
