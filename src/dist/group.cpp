@@ -28,6 +28,7 @@ class Group final : public Communicator {
     return all_.receive(member(from), tag, data, bytes);
   }
   void wait(std::span<Transfer> transfers) override { all_.wait(transfers); }
+  bool advance(std::span<Transfer> transfers) override { return all_.advance(transfers); }
 
  private:
   int member(int rank) const { return members_.at(static_cast<std::size_t>(rank)); }

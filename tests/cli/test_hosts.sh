@@ -78,7 +78,7 @@ stopped() { # WHAT CODE COMMAND...: runs the command once ranks train on a and b
 }
 stopped TERM 143 eval 'kill -TERM $launcher'
 has "$(cat .err)" 'a checkpoint is kept'
-hosts=a,b more='--set train.seed=3' stopped 'TERM from afar' 143 eval 'kill -TERM $launcher'
+hosts=a,b more='--set train.epochs=50000' stopped 'TERM from afar' 143 eval 'kill -TERM $launcher'
 has "$(cat .err)" 'a checkpoint is kept'
 stopped KILL 137 eval 'kill -KILL $launcher'
 stopped 'rank killed' 7 eval 'kill -KILL $(worker)'
