@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cmd/backend.h"
 #include "cmd/data_memory.h"
 #include "dist/launch.h"
@@ -48,10 +49,32 @@ void refuse_other_launchers(const Environment& environment) {
   }
 }
 
+void refuse_mixup(const train::TrainConfig& config, std::int64_t ranks) {
+  if (ranks > 1 && config.reading.augment.mixup > 0)
+    fail(ErrorKind::kUsage, "{}: [data.augment] mixup mixes the images of one rank, there are {}", config.file, ranks);
+}
+
+// Local SGD: each rank is a worker, and their number is part of the config.
+train::TrainConfig config_for_workers(train::TrainConfig config, std::vector<std::string> sets, std::int64_t ranks) {
+  refuse_mixup(config, ranks);
+  ranks = std::max<std::int64_t>(1, ranks);
+  if (config.local_sgd.workers == ranks) return config;
+  if (config.local_sgd.workers > 1) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: [train] workers = {}, and there {} {}", config.file, config.local_sgd.workers,
+                            ranks == 1 ? "is" : "are", counted(static_cast<std::uint64_t>(ranks), "rank")),
+                fmt::format("the number of workers changes the model: train with --ranks {}, or leave workers out",
+                            config.local_sgd.workers));
+  }
+  sets.push_back(fmt::format("train.workers={}", ranks));
+  return train::read_train_config(config.file, sets);
+}
+
 }  // namespace
 
 train::TrainConfig config_for_ranks(const std::string& file, const std::vector<std::string>& sets, std::int64_t ranks) {
   train::TrainConfig config = train::read_train_config(file, sets);
+  if (config.local_sgd.wanted()) return config_for_workers(std::move(config), sets, ranks);
   if (ranks > 1 && config.accumulate == 1) {
     std::vector<std::string> more = sets;
     more.push_back(fmt::format("train.accumulate={}", ranks));
@@ -63,8 +86,7 @@ train::TrainConfig config_for_ranks(const std::string& file, const std::vector<s
                             config.accumulate, ranks),
                 "set accumulate to a multiple of the ranks: models of the same accumulate are the same on any number");
   }
-  if (ranks > 1 && config.reading.augment.mixup > 0)
-    fail(ErrorKind::kUsage, "{}: [data.augment] mixup mixes the images of one rank, there are {}", config.file, ranks);
+  refuse_mixup(config, ranks);
   return config;
 }
 

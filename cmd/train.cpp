@@ -113,6 +113,9 @@ void check_trace(const std::string& file, Context& context) {
 // The config with what the command line sets.
 train::TrainConfig config_of(const TrainCommand& options, std::int64_t ranks, Context& context) {
   train::TrainConfig config = config_for_ranks(join_path(context.folder(), options.config), options.sets, ranks);
+  if (config.local_sgd.wanted() && options.min_ranks > 0)
+    fail(ErrorKind::kUsage, "--min-ranks {}: local SGD ([train] sync_every) continues only with all of its workers",
+         options.min_ranks);
   for (const std::string& set : options.sets) config.options += " --set " + shell_quoted(set);
   if (!options.precision.empty()) train::set_precision(config, options.precision);
   if (!options.numerics.empty()) train::set_numerics(config, options.numerics);
@@ -122,7 +125,7 @@ train::TrainConfig config_of(const TrainCommand& options, std::int64_t ranks, Co
 kernels::Backend backend_of(const TrainCommand& options, const train::TrainConfig& config, bool several,
                             Context& context) {
   // Portable numerics are those of CPUs: what is free to choose takes one, as several ranks do.
-  const bool on_host = config.portable || several;
+  const bool on_host = config.portable || several || config.local_sgd.wanted() || config.wire != "f32";
   const kernels::Backend backend =
       chosen_backend(context, options.device == "auto" && on_host ? "cpu" : options.device);
   if (several && backend.can().own_memory) {
@@ -130,6 +133,10 @@ kernels::Backend backend_of(const TrainCommand& options, const train::TrainConfi
                 fmt::format("--device {}: several ranks and other hosts train on CPUs", options.device),
                 "leave --device out, or train on this machine's GPU with one rank");
   }
+  if (config.wire != "f32" && backend.can().own_memory)
+    fail(ErrorKind::kUsage, "--device {}: [train] wire is for CPUs", options.device);
+  if (config.local_sgd.wanted() && backend.can().own_memory)
+    fail(ErrorKind::kUsage, "--device {}: local SGD ([train] sync_every) is for CPUs", options.device);
   return backend;
 }
 
@@ -227,7 +234,11 @@ Command add_train() {
               "Go on from the last checkpoint without hosts that are lost, while so many ranks are left"),
       integer("--verify-every", "N", options->verify_every,
               "With several ranks: compare after every N steps whether all have the same bits"),
+      integer("--sync-every", "H", options->sync_every,
+              "Local SGD: each rank trains by itself, and all exchange weights after every H steps; for slow networks"),
       option("--hostfile", "FILE", options->hostfile, "The hosts, one a line", Complete::kFile),
+      choice("--wire", "TYPE", {"f32", "bf16"}, options->wire,
+             "The type in which gradients go to other ranks (default: the config's, else f32)"),
       choice("--precision", "TYPE", {"auto", "bf16", "f32", "fp16", "tf32"}, options->precision,
              "The type of products (default: the config's, else f32, on a GPU auto)"),
       choice("--numerics", "WHICH", {"native", "portable"}, options->numerics,
@@ -241,7 +252,11 @@ Command add_train() {
   command.examples = {"mlx train -c train.toml", "mlx train -c train.toml --resume run:3f9c21aa",
                       "mlx train --set train.epochs=20 --set 'model.hidden=[64, 32]'",
                       "mlx train --hosts localhost,b:2 -n", "mlx train --force --profile --trace steps.json"};
-  command.run = [options](Context& context) { return run_train(*options, context); };
+  command.run = [options](Context& context) {
+    if (!options->wire.empty()) options->sets.push_back(fmt::format("train.wire={}", options->wire));
+    if (options->sync_every != 0) options->sets.push_back(fmt::format("train.sync_every={}", options->sync_every));
+    return run_train(*options, context);
+  };
   return command;
 }
 

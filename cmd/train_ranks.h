@@ -21,6 +21,8 @@ struct TrainCommand {
   std::int64_t min_ranks = 0;  // 0: a lost rank ends the training
   bool ship = false;
   std::int64_t verify_every = 0;
+  std::int64_t sync_every = 0;  // the config's
+  std::string wire;             // the config's
 };
 
 // Where the ranks are to run; one here if nothing was said. Throws kUsage for options that contradict each other.

@@ -645,7 +645,9 @@ _mlx_command() {
         --hosts) kind=nothing ;;
         --min-ranks) kind=nothing ;;
         --verify-every) kind=nothing ;;
+        --sync-every) kind=nothing ;;
         --hostfile) kind=file ;;
+        --wire) kind='choice f32 bf16' ;;
         --precision) kind='choice auto bf16 f32 fp16 tf32' ;;
         --numerics) kind='choice native portable' ;;
         --memory) kind=nothing ;;

@@ -16,13 +16,13 @@ using Transfer = Communicator::Transfer;
 
 }  // namespace
 
-void send_sized(Communicator& ranks, int to, ByteView bytes) {
+void send_bytes(Communicator& ranks, int to, ByteView bytes) {
   const std::uint64_t size = bytes.size();
   std::array transfers{ranks.send(to, kTag, &size, sizeof size), ranks.send(to, kTag, bytes.data(), bytes.size())};
   ranks.wait(transfers);
 }
 
-Bytes receive_sized(Communicator& ranks, int from) {
+Bytes receive_bytes(Communicator& ranks, int from) {
   std::uint64_t size = 0;
   Transfer head = ranks.receive(from, kTag, &size, sizeof size);
   ranks.wait({&head, 1});
@@ -37,8 +37,8 @@ void broadcast(Communicator& ranks, int root, Bytes& bytes) {
   const auto rank_of = [&](int place) { return (place + root) % count; };
   int reach = 1;  // places below it have the bytes
   while (reach <= own) reach *= 2;
-  if (own > 0) bytes = receive_sized(ranks, rank_of(own - reach / 2));
-  for (; own + reach < count; reach *= 2) send_sized(ranks, rank_of(own + reach), bytes);
+  if (own > 0) bytes = receive_bytes(ranks, rank_of(own - reach / 2));
+  for (; own + reach < count; reach *= 2) send_bytes(ranks, rank_of(own + reach), bytes);
 }
 
 std::vector<Bytes> all_gather(Communicator& ranks, ByteView own) {

@@ -8,12 +8,11 @@
 
 namespace mlx::dist {
 
-// A message whose receiver does not know its size.
-void send_sized(Communicator& ranks, int to, ByteView bytes);
-Bytes receive_sized(Communicator& ranks, int from);
-
 // Gives all ranks the root's bytes. Others need not know how many there are.
 void broadcast(Communicator& ranks, int root, Bytes& bytes);
+// A message whose length the receiver need not know.
+void send_bytes(Communicator& ranks, int to, ByteView bytes);
+Bytes receive_bytes(Communicator& ranks, int from);
 // Every rank's bytes, by rank.
 std::vector<Bytes> all_gather(Communicator& ranks, ByteView own);
 // Returns when all ranks have called it.

@@ -36,7 +36,7 @@ class Communicator {
   };
   // Begin a message of exactly `bytes` bytes (0 is allowed; the other side names the same number) to or from another
   // rank. The memory belongs to the transfer until wait() returns. `tag` is at least 0 and below kTags;
-  // the last is that of collectives.h.
+  // the last two are those of collectives.h and of whoever has the training's ranks agree (train/loop/local_sgd.h).
   static constexpr int kTags = 1 << 15;
   virtual Transfer send(int to, int tag, const void* data, std::size_t bytes) = 0;
   virtual Transfer receive(int from, int tag, void* data, std::size_t bytes) = 0;

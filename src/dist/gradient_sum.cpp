@@ -3,7 +3,9 @@
 #include "dist/gradient_sum.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
@@ -14,32 +16,43 @@ namespace {
 
 // So small that the first ones are on their way early in the backward pass, and the last is soon done after it. Each
 // costs the work of a message.
-std::int64_t bucket_bytes(const std::vector<std::int64_t>& counts) {
+std::int64_t bucket_bytes(const std::vector<GradientSum::Array>& arrays) {
   constexpr std::int64_t kParts = 8, kLeast = std::int64_t{256} << 10;
   std::int64_t all = 0;
-  for (const std::int64_t count : counts) all += count * static_cast<std::int64_t>(sizeof(float));
+  for (const GradientSum::Array& array : arrays) all += array.count * static_cast<std::int64_t>(sizeof(float));
   return std::clamp(all / kParts, kLeast, GradientSum::kBucket);
 }
 
 }  // namespace
 
-GradientSum::GradientSum(Communicator& communicator, int terms, const std::vector<std::int64_t>& counts)
+GradientSum::GradientSum(Communicator& communicator, int terms, const std::vector<Array>& arrays)
     : communicator_(communicator),
       held_(terms_of(communicator.rank(), communicator.ranks(), terms)),
       term_(held_.begin),
       thread_(communicator.ranks() > 1 ? std::make_unique<Background>() : nullptr) {
-  std::vector<std::int64_t> sizes;
-  std::vector<std::size_t> arrays;
-  const std::int64_t most = bucket_bytes(counts);
-  for (const std::int64_t count : counts) {
-    constexpr std::int64_t kElement = sizeof(float);
-    if (sizes.empty() || (sizes.back() + count) * kElement > most) sizes.push_back(0), arrays.push_back(0);
-    places_.push_back({sizes.size() - 1, sizes.back(), count});
-    sizes.back() += count;
-    ++arrays.back();
+  constexpr std::int64_t kElement = sizeof(float);
+  const std::int64_t most = bucket_bytes(arrays);
+  struct Size {
+    std::int64_t elements = 0;
+    std::size_t arrays = 0;
+    Wire wire = Wire::kF32;
+  };
+  std::vector<Size> sizes;
+  std::array<std::optional<std::size_t>, 2> open;  // of each wire
+  for (const Array& array : arrays) {
+    std::optional<std::size_t>& at = open.at(static_cast<std::size_t>(array.wire));
+    if (!at || (sizes[*at].elements + array.count) * kElement > most) {
+      at = sizes.size();
+      sizes.push_back({.wire = array.wire});
+    }
+    places_.push_back({*at, sizes[*at].elements, array.count});
+    sizes[*at].elements += array.count;
+    ++sizes[*at].arrays;
   }
-  for (std::size_t i = 0; i < sizes.size(); ++i)
-    buckets_.push_back({TreeSum(sizes[i], communicator.rank(), communicator.ranks(), terms), arrays[i], arrays[i]});
+  for (const Size& size : sizes) {
+    TreeSum sum(size.elements, communicator.rank(), communicator.ranks(), terms, size.wire);
+    buckets_.push_back({std::move(sum), size.arrays, size.arrays});
+  }
 }
 
 GradientSum::~GradientSum() = default;
@@ -57,7 +70,7 @@ void GradientSum::fill(std::size_t at) {
   bucket.sum.add();
   if (!bucket.sum.is_complete() || !thread_) return;
   ++filled_;
-  thread_->post([this, &bucket, tag = static_cast<int>(at % (Communicator::kTags - 1))] { exchange(bucket.sum, tag); });
+  thread_->post([this, &bucket, tag = static_cast<int>(at % (Communicator::kTags - 2))] { exchange(bucket.sum, tag); });
 }
 
 // Begins a bucket's exchange, and sees to those that are under way until the next bucket is filled.
@@ -100,10 +113,11 @@ void GradientSum::end_step() {
 }
 
 // A node of each level of the tree over the rank's own terms; and what arrives: a chunk from each other rank.
-std::int64_t GradientSum::memory(std::int64_t bytes, int ranks, int terms) {
+std::int64_t GradientSum::memory(std::int64_t bytes, int ranks, int terms, Wire wire) {
   const auto own = static_cast<unsigned>((terms + ranks - 1) / ranks);
   const std::int64_t nodes = std::max<std::int64_t>(1, std::bit_width(own - 1));
-  return bytes * nodes + (ranks > 1 ? bytes : 0);
+  const std::int64_t packed = wire == Wire::kBF16 ? bytes : 0;  // what leaves and what arrives, of half the size each
+  return bytes * nodes + (ranks > 1 ? bytes + packed : 0);
 }
 
 GradientSum::Cost GradientSum::cost() const {

@@ -20,9 +20,13 @@ namespace mlx::dist {
 
 class GradientSum {
  public:
-  // Arrays of `counts` elements each, in order, for each of `terms` micro-batches of all ranks. All ranks have the
-  // same. `communicator` is the sum's own from the first last micro-batch of a step until wait() has returned.
-  GradientSum(Communicator& communicator, int terms, const std::vector<std::int64_t>& counts);
+  struct Array {
+    std::int64_t count = 0;  // elements
+    Wire wire = Wire::kF32;
+  };
+  // These arrays, in order, for each of `terms` micro-batches of all ranks. All ranks have the same. `communicator` is
+  // the sum's own from the first last micro-batch of a step until wait() has returned.
+  GradientSum(Communicator& communicator, int terms, const std::vector<Array>& arrays);
   ~GradientSum();  // waits
 
   Terms terms() const { return held_; }  // this rank's micro-batches
@@ -42,7 +46,7 @@ class GradientSum {
   };
   Cost cost() const;
   // The bytes that sums of `bytes` bytes of arrays take on a rank.
-  static std::int64_t memory(std::int64_t bytes, int ranks, int terms);
+  static std::int64_t memory(std::int64_t bytes, int ranks, int terms, Wire wire);
   static constexpr std::int64_t kBucket = std::int64_t{25} << 20;  // the most bytes, unless an array has more
 
  private:

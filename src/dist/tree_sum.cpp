@@ -15,25 +15,41 @@ constexpr std::int64_t kLine = 16;     // a chunk begins at a multiple: elements
 constexpr std::int64_t kSmall = 4096;  // elements: with so few more to send, a second message takes longer
 constexpr std::int64_t kBlock = 4096;  // elements that are summed at once, so that the terms stay in the cache
 
-void add_to(float* sum, const float* term, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) sum[i] += term[i];
+// As bf16 holds them.
+void round(float* to, const float* from, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from_wire(to_wire(from[i]));
 }
 
-std::size_t bytes_of(std::int64_t count) {
-  return static_cast<std::size_t>(count) * sizeof(float);
+void pack(std::uint16_t* to, const float* from, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = to_wire(from[i]);
+}
+
+void unpack(float* to, const std::uint16_t* from, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from_wire(from[i]);
 }
 
 }  // namespace
 
-TreeSum::TreeSum(std::int64_t count, int rank, int ranks, int terms)
+TreeSum::TreeSum(std::int64_t count, int rank, int ranks, int terms, Wire wire)
     : count_(count),
       rank_(rank),
       ranks_(ranks),
       terms_(terms),
+      wire_(wire),
       whole_((ranks - 2) * count <= kSmall),
       held_(terms_of(rank, ranks, terms)) {
   CHECK(terms >= ranks);
   next_ = held_.begin;
+}
+
+std::size_t TreeSum::bytes_of(std::int64_t elements) const {
+  return static_cast<std::size_t>(elements) * (wire_ == Wire::kBF16 ? sizeof(std::uint16_t) : sizeof(float));
+}
+
+// Of two nodes of the tree.
+void TreeSum::add_to(float* sum, const float* term, std::int64_t count) const {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] += term[i];
+  if (wire_ == Wire::kBF16) round(sum, sum, count);
 }
 
 bool TreeSum::joins_last() const {
@@ -43,12 +59,21 @@ bool TreeSum::joins_last() const {
 void TreeSum::put(std::int64_t begin, std::span<const float> part) {
   CHECK(!is_complete());
   const auto count = static_cast<std::int64_t>(part.size());
-  if (joins_last()) return add_to(pieces_.back().data() + begin, part.data(), count);
+  if (joins_last()) {
+    const float* leaf = part.data();
+    if (wire_ == Wire::kBF16) {
+      scratch_.resize(std::max(scratch_.size(), part.size()));
+      round(scratch_.data(), leaf, count);
+      leaf = scratch_.data();
+    }
+    return add_to(pieces_.back().data() + begin, leaf, count);
+  }
   if (room_.empty() && !spare_.empty()) {
     room_ = std::move(spare_.back());
     spare_.pop_back();
   }
   room_.resize(static_cast<std::size_t>(count_));
+  if (wire_ == Wire::kBF16) return round(room_.data() + begin, part.data(), count);
   std::copy_n(part.data(), count, room_.data() + begin);
 }
 
@@ -92,7 +117,7 @@ std::int64_t TreeSum::begin(Communicator& ranks, int tag) {
   for (int other = 0; other < ranks_; ++other)
     if (other != rank_) sent += static_cast<std::int64_t>(pieces_.size()) * chunk_of(other).size();
   if (!whole_) sent += (ranks_ - 1) * chunk_of(rank_).size();
-  return sent * static_cast<std::int64_t>(sizeof(float));
+  return static_cast<std::int64_t>(bytes_of(sent));
 }
 
 bool TreeSum::advance(Communicator& ranks) {
@@ -104,6 +129,7 @@ bool TreeSum::advance(Communicator& ranks) {
     if (!whole_) gather_chunks(ranks);
     return whole_;
   }
+  take_gathered();
   state_ = State::kNone;
   return true;
 }
@@ -115,41 +141,51 @@ std::int64_t TreeSum::exchange(Communicator& ranks, int tag) {
 }
 
 void TreeSum::exchange_chunks(Communicator& ranks) {
+  const bool packed = wire_ == Wire::kBF16;
   const Chunk own = chunk_of(rank_);
   transfers_.clear();
   arrived_nodes_.clear();
   arrived_.clear();
-  std::int64_t arriving = 0;
-  for (int from = 0; from < ranks_; ++from)
-    if (from != rank_) arriving += static_cast<std::int64_t>(nodes_of(terms_of(from, ranks_, terms_), terms_).size());
-  received_.resize(static_cast<std::size_t>(arriving * own.size()));
-  float* to = received_.data();
+  std::vector<int> senders;  // of the nodes
   for (int from = 0; from < ranks_; ++from) {
     if (from == rank_) continue;
     for (const Terms node : nodes_of(terms_of(from, ranks_, terms_), terms_)) {
-      transfers_.push_back(ranks.receive(from, tag_, to, bytes_of(own.size())));
       arrived_nodes_.push_back(node);
-      arrived_.push_back(to);
-      to += own.size();
+      senders.push_back(from);
     }
   }
+  received_.resize(senders.size() * static_cast<std::size_t>(own.size()));
+  arriving_.resize(packed ? received_.size() : 0);
+  for (std::size_t i = 0; i < senders.size(); ++i) {
+    const std::size_t at = i * static_cast<std::size_t>(own.size());
+    arrived_.push_back(received_.data() + at);
+    void* const to = packed ? static_cast<void*>(arriving_.data() + at) : received_.data() + at;
+    transfers_.push_back(ranks.receive(senders[i], tag_, to, bytes_of(own.size())));
+  }
+  const auto count = static_cast<std::size_t>(count_);
+  leaving_.resize(packed ? pieces_.size() * count : 0);
+  for (std::size_t i = 0; packed && i < pieces_.size(); ++i)
+    pack(leaving_.data() + i * count, pieces_[i].data(), count_);
   for (int other = 0; other < ranks_; ++other) {
     const Chunk chunk = chunk_of(other);
-    for (const Array& piece : pieces_)
-      if (other != rank_)
-        transfers_.push_back(ranks.send(other, tag_, piece.data() + chunk.begin, bytes_of(chunk.size())));
+    for (std::size_t i = 0; other != rank_ && i < pieces_.size(); ++i) {
+      const void* const from = packed ? static_cast<const void*>(leaving_.data() + i * count + chunk.begin)
+                                      : pieces_[i].data() + chunk.begin;
+      transfers_.push_back(ranks.send(other, tag_, from, bytes_of(chunk.size())));
+    }
   }
 }
 
 // Afterwards this rank's chunk of the first piece is the sum.
 void TreeSum::sum_chunk() {
   const Chunk own = chunk_of(rank_);
+  unpack(received_.data(), arriving_.data(), static_cast<std::int64_t>(arriving_.size()));
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     arrived_nodes_.push_back(nodes_[i]);
     arrived_.push_back(pieces_[i].data() + own.begin);
   }
   constexpr std::size_t kMostLevels = 32;  // of a tree of int terms
-  scratch_.resize(kMostLevels * static_cast<std::size_t>(kBlock));
+  scratch_.resize(std::max(scratch_.size(), kMostLevels * static_cast<std::size_t>(kBlock)));
   for (std::int64_t begin = 0; begin < own.size(); begin += kBlock) {
     const std::int64_t size = std::min(kBlock, own.size() - begin);
     const float* const sum = sum_of({0, terms_}, begin, size, 0);
@@ -170,14 +206,27 @@ const float* TreeSum::sum_of(Terms node, std::int64_t begin, std::int64_t size, 
 }
 
 void TreeSum::gather_chunks(Communicator& ranks) {
+  const bool packed = wire_ == Wire::kBF16;
   const Chunk own = chunk_of(rank_);
   float* const result = pieces_.front().data();
+  arriving_.resize(packed ? static_cast<std::size_t>(count_) : 0);
+  if (packed) pack(leaving_.data(), result + own.begin, own.size());
+  const void* const from = packed ? static_cast<const void*>(leaving_.data()) : result + own.begin;
   transfers_.clear();
   for (int other = 0; other < ranks_; ++other) {
     if (other == rank_) continue;
     const Chunk chunk = chunk_of(other);
-    transfers_.push_back(ranks.receive(other, tag_, result + chunk.begin, bytes_of(chunk.size())));
-    transfers_.push_back(ranks.send(other, tag_, result + own.begin, bytes_of(own.size())));
+    void* const to = packed ? static_cast<void*>(arriving_.data() + chunk.begin) : result + chunk.begin;
+    transfers_.push_back(ranks.receive(other, tag_, to, bytes_of(chunk.size())));
+    transfers_.push_back(ranks.send(other, tag_, from, bytes_of(own.size())));
+  }
+}
+
+void TreeSum::take_gathered() {
+  if (wire_ == Wire::kF32) return;
+  for (int other = 0; other < ranks_; ++other) {
+    const Chunk chunk = chunk_of(other);
+    if (other != rank_) unpack(pieces_.front().data() + chunk.begin, arriving_.data() + chunk.begin, chunk.size());
   }
 }
 

@@ -4,6 +4,9 @@
 // That holds if there are as many for each rank and the number of ranks is a power of two; else it sends each node that
 // it has. Of two ranks, and of small arrays, each rank sends everything to all at once: then a sum takes the time of
 // one message and not of two, and two ranks send no more bytes.
+//
+// With Wire::kBF16 elements take half the bytes. Every node of the tree, from micro-batches to the result, is added in
+// f32 and then rounded, wherever it is made: so the bits still do not depend on the number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +15,7 @@
 
 #include "dist/communicator.h"
 #include "dist/sum_tree.h"
+#include "dist/wire.h"
 
 namespace mlx::dist {
 
@@ -19,7 +23,7 @@ class TreeSum {
  public:
   // An array of `count` elements for each of `terms` micro-batches, of which this rank adds terms_of(). All ranks have
   // the same counts.
-  TreeSum(std::int64_t count, int rank, int ranks, int terms);
+  TreeSum(std::int64_t count, int rank, int ranks, int terms, Wire wire = Wire::kF32);
 
   // Part of the array of this rank's next micro-batch, from element `begin` on.
   void put(std::int64_t begin, std::span<const float> part);
@@ -42,15 +46,19 @@ class TreeSum {
     std::int64_t begin = 0, end = 0;
     std::int64_t size() const { return end - begin; }
   };
-  bool joins_last() const;         // the next micro-batch is added to the last piece
-  Chunk chunk_of(int rank) const;  // the part of the array that a rank sums
+  bool joins_last() const;                            // the next micro-batch is added to the last piece
+  Chunk chunk_of(int rank) const;                     // the part of the array that a rank sums
+  std::size_t bytes_of(std::int64_t elements) const;  // on their way
+  void add_to(float* sum, const float* term, std::int64_t count) const;
   void exchange_chunks(Communicator& ranks);
   void sum_chunk();
   void gather_chunks(Communicator& ranks);
+  void take_gathered();
   const float* sum_of(Terms node, std::int64_t begin, std::int64_t size, std::size_t depth);
 
   std::int64_t count_;
   int rank_, ranks_, terms_, next_;
+  Wire wire_;
   bool whole_;  // each rank sums the whole array
   Terms held_;
   std::vector<Terms> nodes_;   // of pieces_
@@ -64,6 +72,7 @@ class TreeSum {
   std::vector<Terms> arrived_nodes_;
   std::vector<const float*> arrived_;  // this rank's chunk of each node of all ranks
   Array received_, scratch_;
+  std::vector<std::uint16_t> leaving_, arriving_;  // in bf16: this rank's pieces, later its sum; and others'
 };
 
 }  // namespace mlx::dist

@@ -26,13 +26,13 @@ struct Message {
 };
 
 void send(dist::Communicator& all, int to, const Json& text, ByteView bytes = {}) {
-  dist::send_sized(all, to, as_bytes(canonical(text)));
-  dist::send_sized(all, to, bytes);
+  dist::send_bytes(all, to, as_bytes(canonical(text)));
+  dist::send_bytes(all, to, bytes);
 }
 
 Message receive(dist::Communicator& all, int from) {
-  const Bytes text = dist::receive_sized(all, from);
-  return {parse_json(as_text(text), kWhat), dist::receive_sized(all, from)};
+  const Bytes text = dist::receive_bytes(all, from);
+  return {parse_json(as_text(text), kWhat), dist::receive_bytes(all, from)};
 }
 
 // The same bits, also of what is not finite.

@@ -105,6 +105,36 @@ verified=$(digest)
 expect 0 mlx train -c gpt2.toml --set train.accumulate=2 --json
 same "$verified" "$(digest)"
 
+# Half the bytes on the wire: other bits, the same on any number of ranks.
+for ranks in 1 2 4; do
+  expect 0 mlx train -c cnn.toml --set train.accumulate=4 --wire bf16 --ranks $ranks --force --json
+  same "$(digest)" "${rounded:=$(digest)}"
+done
+[ "$rounded" != "$(mlx train -c cnn.toml --set train.accumulate=4 --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["digest"])')" ] || fail "bf16 on the wire changed no bit"
+
+# Local SGD: the same workers make the same model, stopped between two exchanges and resumed or not.
+apart() { mlx train -c cnn.toml --sync-every 7 --ranks 2 "$@"; }
+expect 0 apart --json
+together=$(digest)
+expect 0 apart --json
+same "$(json "d['unchanged']")" True
+expect 0 apart --verify-every 1 --force --json
+same "$together" "$(digest)"
+expect 0 mlx train -c cnn.toml --set train.sync_every=7 --ranks 4 --json
+[ "$together" != "$(digest)" ] || fail "four workers made the model of two"
+sed -i 's/^accumulate = 4$/sync_every = 7/; s/checkpoint_every = .*/checkpoint_every = "20 steps"/; s/^epochs = .*/epochs = 2500/' long.toml
+stopped launcher TERM 143
+has "$(cat .err)" 'a checkpoint is kept'
+stopped rank KILL 7 1
+expect 0 long --ranks 2 --json
+resumed=$(digest)
+same "$(json "'resumed_from' in d['summary']")" True
+expect 0 long --ranks 2 --force --json
+same "$resumed" "$(digest)"
+error 2 'workers = 3, and there are 2 ranks' mlx train -c mlp.toml --set train.sync_every=4 --set train.workers=3 --set train.batch=12 --ranks 2
+error 2 'local SGD ([train] sync_every) continues only with all of its workers' mlx train -c mlp.toml --sync-every 4 --ranks 2 --min-ranks 1
+error 2 'sync_every' mlx train -c mlp.toml --sync-every -1 --ranks 2
+
 # What cannot be is said before anything is started.
 error 2 'accumulate = 4 micro-batches cannot be shared among 3 ranks' mlx train -c mlp.toml --set train.accumulate=4 --ranks 3
 error 2 '7 micro-batches of equal size do not make a batch of 20' mlx train -c mlp.toml --ranks 7

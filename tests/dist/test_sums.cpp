@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <random>
 
@@ -149,7 +150,9 @@ TEST_CASE("gradients are summed by buckets, in whatever order a micro-batch adds
   for (std::size_t i = 0; i < counts.size(); ++i) expected.push_back(sum_of(0, 4, counts[i]));
   std::atomic<int> right = 0;
   on_ranks(2, [&](Communicator& communicator) {
-    GradientSum sum(communicator, 4, counts);
+    std::vector<GradientSum::Array> arrays;
+    for (const std::int64_t count : counts) arrays.push_back({count});
+    GradientSum sum(communicator, 4, arrays);
     REQUIRE_EQ(sum.arrays(), counts.size());
     for (int term = sum.terms().begin; term < sum.terms().end; ++term) {
       for (std::size_t i = counts.size(); i-- > 0;) sum.add(i, term_of(term, counts[i]));
@@ -169,10 +172,57 @@ TEST_CASE("an exchange that fails is told where the sum is waited for") {
   CHECK_THROWS_WITH(on_ranks(2,
                              [](Communicator& communicator) {
                                if (communicator.rank() == 1) return;
-                               GradientSum sum(communicator, 2, {100});
+                               GradientSum sum(communicator, 2, {{100}});
                                sum.add(0, std::vector<float>(100));
                                sum.end_term();
                                sum.wait();
                              }),
                     "rank 1 is gone");
+}
+
+TEST_CASE("bf16 on the wire: rounded at every node of the tree, so with the same bits on any number of ranks") {
+  CHECK_EQ(from_wire(to_wire(1.0f + 1.0f / 256)), 1.0f);  // a tie goes to the even one
+  CHECK_EQ(from_wire(to_wire(1.0f + 3.0f / 256)), 1.0f + 4.0f / 256);
+  CHECK_EQ(from_wire(to_wire(-0.0f)), 0.0f);
+  CHECK(std::isinf(from_wire(to_wire(3.4e38f))));
+  CHECK(std::isnan(from_wire(to_wire(std::nanf("")))));
+  const std::function<std::vector<float>(int, int, std::int64_t)> rounded = [&](int begin, int end,
+                                                                                std::int64_t count) {
+    const int middle = begin + (end - begin) / 2;
+    std::vector<float> out = end - begin == 1 ? term_of(begin, count) : rounded(begin, middle, count);
+    if (end - begin > 1) {
+      const std::vector<float> rest = rounded(middle, end, count);
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] += rest[i];
+    }
+    for (float& x : out) x = from_wire(to_wire(x));
+    return out;
+  };
+  for (const int ranks : {1, 2, 3, 4, 5}) {
+    for (const int terms : {1, 3, 4, 6, 13}) {
+      if (terms < ranks) continue;
+      for (const std::int64_t count : {17, 9000}) {
+        CAPTURE(ranks);
+        CAPTURE(terms);
+        const std::vector<float> expected = rounded(0, terms, count);
+        std::atomic<int> right = 0;
+        std::atomic<std::int64_t> sent = 0;
+        on_ranks(ranks, [&](Communicator& communicator) {
+          GradientSum sum(communicator, terms, {{count, Wire::kBF16}, {3}});
+          for (int step = 0; step < 2; ++step) {
+            for (int term = sum.terms().begin; term < sum.terms().end; ++term) {
+              sum.add(0, term_of(term, count));
+              sum.add(1, term_of(term, 3));
+              sum.end_term();
+            }
+            sum.wait();
+            if (same_bits(sum.sum(0), expected) && same_bits(sum.sum(1), sum_of(0, terms, 3))) ++right;
+            sum.end_step();
+          }
+          sent += sum.cost().bytes_sent;
+        });
+        CHECK_EQ(right, 2 * ranks);
+        if (ranks == 2) CHECK_EQ(sent, 2 * 2 * (2 * count + 4 * 3));
+      }
+    }
+  }
 }

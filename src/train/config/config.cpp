@@ -69,7 +69,14 @@ void read_train(TomlReader table, TrainConfig& config, const data::Kind& kind) {
   config.label_smoothing = static_cast<float>(table.number("label_smoothing", 0, 0.99, 0));
   config.optimizer.clip = static_cast<float>(table.number("clip", 0, 1e9, 0));
   config.accumulate = table.integer("accumulate", 1, config.batch_given ? config.batch : kDefaultBatch, 1);
-  if (!config.batch_given) config.batch -= config.batch % config.accumulate;
+  config.local_sgd = read_local_sgd(table);
+  config.wire = table.one_of("wire", {"f32", "bf16"}, "f32");
+  const std::int64_t parts = config.accumulate * config.local_sgd.workers;
+  if (!config.batch_given) config.batch = std::max(parts, config.batch - config.batch % parts);
+  if (config.local_sgd.workers > 1 && config.batch % parts != 0) {
+    table.fail_at("sync_every", fmt::format("{} workers with {} micro-batches each do not share a batch of {} evenly",
+                                            config.local_sgd.workers, config.accumulate, config.batch));
+  }
   if (config.batch % config.accumulate != 0) {
     table.fail_at("accumulate", fmt::format("{} micro-batches of equal size do not make a batch of {}",
                                             config.accumulate, config.batch));
@@ -172,7 +179,8 @@ void settle(TrainConfig& config, const data::Kind& kind, std::int64_t examples) 
   if (config.batch_given) return;
   std::int64_t batch = kDefaultBatch;
   while (batch > 1 && batch * (kEnoughExamples / kDefaultBatch) > examples) batch /= 2;
-  config.batch = std::max(config.accumulate, batch - batch % config.accumulate);
+  const std::int64_t parts = config.accumulate * config.local_sgd.workers;
+  config.batch = std::max(parts, batch - batch % parts);
 }
 
 std::string resolved(const TrainConfig& config, const nn::Built& built) {
@@ -191,6 +199,8 @@ std::string resolved(const TrainConfig& config, const nn::Built& built) {
   write_schedule(config.schedule, train);
   if (config.optimizer.clip > 0) train["clip"] = shortest(config.optimizer.clip);
   if (config.accumulate > 1) train["accumulate"] = config.accumulate;
+  write_local_sgd(config.local_sgd, train);
+  if (config.wire != "f32") train["wire"] = config.wire;
   if (config.ema > 0) train["ema"] = config.ema;
   write_selection(config.selection, train);
   if (config.portable) train["numerics"] = "portable";

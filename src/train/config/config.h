@@ -12,6 +12,7 @@
 #include "kernels/backend.h"
 #include "nn/family.h"
 #include "train/config/checkpoint_interval.h"
+#include "train/config/local_sgd_config.h"
 #include "train/config/schedule.h"
 #include "train/config/selection.h"
 
@@ -47,8 +48,10 @@ struct TrainConfig {
   graph::OptimizerSpec optimizer;  // with clip, and whether gradients are summed and weights averaged
   Schedule schedule;
   float label_smoothing = 0;
-  std::int64_t accumulate = 1;  // the number of micro-batches in a batch
-  double ema = 0;               // decay of the weights' average; 0: none
+  std::int64_t accumulate = 1;  // the number of micro-batches in a batch; in local SGD in a worker's share of it
+  LocalSgdConfig local_sgd;
+  std::string wire = "f32";  // "f32" or "bf16": how gradients, or with local SGD moves of weights, go to other ranks
+  double ema = 0;            // decay of the weights' average; 0: none
   SelectionConfig selection;
   CheckpointInterval checkpoint_every;
   bool keep_state = true;       // keep the optimizer state of a done training, so that it can be extended

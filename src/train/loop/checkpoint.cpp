@@ -10,7 +10,12 @@ namespace mlx::train {
 namespace {
 
 constexpr const char* kFormat = "mlx.checkpoint/1";
-constexpr std::string_view kBest = "best/";  // prefix for the names of the best model's tensors
+// Prefixes for the names of tensors: of the best model, of local SGD's outer step, and of its other workers.
+constexpr std::string_view kBest = "best/", kOuter = "outer/", kMomentum = "outer_momentum/";
+
+std::string worker_prefix(std::size_t worker) {
+  return fmt::format("worker{}/", worker);
+}
 
 Bytes read_file_of(const store::Store& store, const Digest& manifest, const std::string& path) {
   const std::optional<store::Entry> entry = store.find(manifest, path);
@@ -39,12 +44,55 @@ EpochSums epoch_from_json(const Json& json, const std::string& what) {
   return out;
 }
 
+Json worker_to_json(const WorkerState& worker) {
+  Json round = Json::array();
+  for (const StepRecord& step : worker.round)
+    round.push_back({step.loss, step.labels, step.gradient_norm, step.correct, step.counted});
+  return {{"round", std::move(round)}, {"step", worker.step}};
+}
+
+WorkerState worker_from_json(const Json& json, const std::string& what) {
+  WorkerState out;
+  out.step = json_int(json, "step", what);
+  for (const Json& step : json_array(json, "round", what)) {
+    const auto number = [&](std::size_t i) {
+      const bool good = step.is_array() && step.size() == 5 && step[i].is_number();
+      if (!good) fail(ErrorKind::kCorrupt, "{}: expected five numbers for each step of a round", what);
+      return step[i].get<double>();
+    };
+    out.round.push_back({.loss = number(0),
+                         .labels = number(1),
+                         .gradient_norm = number(2),
+                         .correct = static_cast<std::int64_t>(number(3)),
+                         .counted = static_cast<std::int64_t>(number(4))});
+  }
+  return out;
+}
+
 nn::TensorStream stream_of(const CheckpointState& state) {
   nn::TensorRefs refs;
-  for (const auto& [name, tensor] : state.tensors) refs.emplace(name, graph::TensorView{tensor.shape, tensor.data});
-  for (const auto& [name, tensor] : state.best)
-    refs.emplace(std::string(kBest) + name, graph::TensorView{tensor.shape, tensor.data});
+  const auto add = [&](std::string_view prefix, const graph::Tensors& tensors) {
+    for (const auto& [name, tensor] : tensors)
+      refs.emplace(std::string(prefix) + name, graph::TensorView{tensor.shape, tensor.data});
+  };
+  add("", state.tensors);
+  add(kBest, state.best);
+  add(kOuter, state.local.weights);
+  add(kMomentum, state.local.momentum);
+  for (std::size_t i = 0; i < state.local.workers.size(); ++i) add(worker_prefix(i), state.local.workers[i].tensors);
   return nn::stream_tensors(refs);
+}
+
+// Moves the tensors whose names begin so, without the prefix.
+graph::Tensors take_prefixed(graph::Tensors& from, std::string_view prefix) {
+  graph::Tensors out;
+  for (;;) {
+    const auto found = from.lower_bound(std::string(prefix));
+    if (found == from.end() || !found->first.starts_with(prefix)) return out;
+    auto node = from.extract(found);
+    node.key().erase(0, prefix.size());
+    out.insert(std::move(node));
+  }
 }
 
 store::Entry add_tensors(store::Batch& batch, const std::string& path, const CheckpointState& state) {
@@ -57,11 +105,13 @@ store::Entry add_tensors(store::Batch& batch, const std::string& path, const Che
 }
 
 std::string head_of(const CheckpointState& state, const Digest& key) {
-  return canonical({{"epoch", epoch_to_json(state.epoch)},
-                    {"format", kFormat},
-                    {"key", key.text()},
-                    {"selection", to_json(state.selection)},
-                    {"step", state.step}});
+  Json head = {{"epoch", epoch_to_json(state.epoch)},
+               {"format", kFormat},
+               {"key", key.text()},
+               {"selection", to_json(state.selection)},
+               {"step", state.step}};
+  for (const WorkerState& worker : state.local.workers) head["workers"].push_back(worker_to_json(worker));
+  return canonical(head);
 }
 
 CheckpointState state_of(std::string_view json, ByteView tensors, const std::string& what) {
@@ -74,12 +124,13 @@ CheckpointState state_of(std::string_view json, ByteView tensors, const std::str
   if (head.contains("epoch")) state.epoch = epoch_from_json(head["epoch"], what);
   if (head.contains("selection")) state.selection = selection_from_json(head["selection"], what);
   state.tensors = nn::decode_tensors(tensors, what);
-  while (!state.tensors.empty()) {
-    const auto found = state.tensors.lower_bound(std::string(kBest));
-    if (found == state.tensors.end() || !found->first.starts_with(kBest)) break;
-    auto node = state.tensors.extract(found);
-    node.key().erase(0, kBest.size());
-    state.best.insert(std::move(node));
+  state.best = take_prefixed(state.tensors, kBest);
+  if (!head.contains("workers")) return state;
+  state.local.weights = take_prefixed(state.tensors, kOuter);
+  state.local.momentum = take_prefixed(state.tensors, kMomentum);
+  for (const Json& each : json_array(head, "workers", what)) {
+    WorkerState& worker = state.local.workers.emplace_back(worker_from_json(each, what));
+    worker.tensors = take_prefixed(state.tensors, worker_prefix(state.local.workers.size() - 1));
   }
   return state;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "graph/graph.h"
 #include "store/pack/store.h"
@@ -17,6 +18,22 @@ struct EpochSums {
   std::int64_t batches = 0, correct = 0, counted = 0;
 };
 
+// Of a worker's step in local SGD (local_sgd.h), until the workers exchange them.
+struct StepRecord {
+  double loss = 0, labels = 0;  // the mean over so many
+  double gradient_norm = 0;     // 0 if gradients are not clipped
+  std::int64_t correct = 0, counted = 0;
+};
+struct WorkerState {
+  std::int64_t step = 0;          // steps done
+  std::vector<StepRecord> round;  // the steps since the last exchange
+  graph::Tensors tensors;         // those that CheckpointState::tensors has not, or has with other values
+};
+struct LocalSgdState {
+  graph::Tensors weights, momentum;  // of the outer step; no weights: they are the session's
+  std::vector<WorkerState> workers;  // the first has all its tensors in CheckpointState; empty: no local SGD
+};
+
 struct CheckpointState {
   Digest key;              // of the run that made it, if it was read
   std::int64_t step = 0;   // steps done
@@ -24,6 +41,7 @@ struct CheckpointState {
   graph::Tensors best;     // of the best model so far, if that is the one to be stored
   EpochSums epoch;
   Selection selection;
+  LocalSgdState local;
 };
 
 // Stores the state durably. Uses only the store, so that another thread may do it.

@@ -14,9 +14,24 @@ namespace {
 
 // Keys of [train] that change neither the form of the state nor the order of the examples. checkpoint_every occurs in
 // old records only.
-constexpr std::array kFree = {"epochs", "learning_rate", "schedule",        "warmup",      "final",
-                              "gamma",  "milestones",    "label_smoothing", "clip",        "numerics",
-                              "keep",   "patience",      "metric",          "huber_delta", "checkpoint_every"};
+constexpr std::array kFree = {"epochs",
+                              "learning_rate",
+                              "schedule",
+                              "warmup",
+                              "final",
+                              "gamma",
+                              "milestones",
+                              "label_smoothing",
+                              "clip",
+                              "numerics",
+                              "keep",
+                              "patience",
+                              "metric",
+                              "huber_delta",
+                              "checkpoint_every",
+                              "outer_learning_rate",
+                              "outer_momentum",
+                              "wire"};
 constexpr const char* kOptimizer = "optimizer";  // its name must match, its numbers are free
 
 Json at(const Json& object, const std::string& key) {

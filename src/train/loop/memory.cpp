@@ -10,6 +10,7 @@
 #include "graph/session/recompute.h"
 #include "train/evaluate/evaluate.h"
 #include "train/evaluate/tally.h"
+#include "train/loop/local_sgd.h"
 
 namespace mlx::train {
 namespace {
@@ -138,7 +139,7 @@ std::int64_t bytes_of_sums(const graph::Graph& graph, const TrainConfig& config,
   for (const graph::Value& value : graph.values)
     if (value.name.ends_with(graph::kGradientSum))
       bytes += static_cast<std::int64_t>(graph::concrete(value, {}).bytes());
-  return dist::GradientSum::memory(bytes, ranks, static_cast<int>(config.accumulate));
+  return dist::GradientSum::memory(bytes, ranks, static_cast<int>(config.accumulate), wire_of(config));
 }
 
 }  // namespace
@@ -151,6 +152,8 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   const std::int64_t model = bytes_of(built.graph, false), state = bytes_of(whole.graph, false);
   const std::int64_t best = config.selection.keep_best ? model : 0;
   MemoryForecast out;
+  LocalSgd::Memory local;
+  if (config.local_sgd.wanted()) local = LocalSgd::memory(whole.graph, built.graph, config.local_sgd, wire_of(config));
   const bool own_memory = backend.can().own_memory;
   if (own_memory) out.device = backend.device_word();
   const data::Description& about = data.train->describe();
@@ -159,7 +162,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
         .batch = config.batch / size.ranks, .context = built.context, .augment = config.reading.augment};
     const std::int64_t examples = about.examples(built.context);
     out.batches = about.batch_bytes(batches) + data::IndexList::bytes(examples, examples);
-    if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best);
+    if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best) + local.checkpoint;
   }
   out.validation = validation_bytes(built, config, data, backend, training.threads());
   // First count what is needed in any case, before kernels are prepared in vain.
@@ -179,7 +182,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
     }
   }
   if (!own_memory) out.process = settled_memory() + kProcess;  // after planning: the kernels' memory stays in use
-  const std::int64_t sums = own_memory ? 0 : bytes_of_sums(whole.graph, config, size.ranks);
+  const std::int64_t sums = own_memory ? 0 : bytes_of_sums(whole.graph, config, size.ranks) + local.held;
   const auto take = [&](const graph::PlannedMemory& memory) {
     out.weights = static_cast<std::int64_t>(memory.held + memory.packed) + sums;
     out.arena = static_cast<std::int64_t>(memory.arena);

@@ -43,18 +43,21 @@ std::vector<StepSum::Array> StepSum::arrays_of(const graph::TrainingGraph& train
   return arrays;
 }
 
-std::vector<std::int64_t> StepSum::sizes_of(const graph::TrainingGraph& training, const std::vector<Array>& arrays,
-                                            std::int64_t micro_batches) {
-  std::vector<std::int64_t> sizes{micro_batches * static_cast<std::int64_t>(kSlots) + 1};
-  for (const Array& array : arrays) sizes.push_back(elements_of(training.graph.value(array.value)));
+std::vector<dist::GradientSum::Array> StepSum::sizes_of(const graph::TrainingGraph& training,
+                                                        const std::vector<Array>& arrays, std::int64_t micro_batches,
+                                                        dist::Wire wire) {
+  std::vector<dist::GradientSum::Array> sizes{{micro_batches * static_cast<std::int64_t>(kSlots) + 1}};
+  for (const Array& array : arrays)
+    sizes.push_back({elements_of(training.graph.value(array.value)), array.mean ? dist::Wire::kF32 : wire});
   return sizes;
 }
 
-StepSum::StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks)
+StepSum::StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks,
+                 dist::Wire wire)
     : training_(training),
       micro_batches_(micro_batches),
       arrays_(arrays_of(training)),
-      sum_(ranks, static_cast<int>(micro_batches), sizes_of(training, arrays_, micro_batches)),
+      sum_(ranks, static_cast<int>(micro_batches), sizes_of(training, arrays_, micro_batches, wire)),
       part_(sum_.terms().begin),
       before_(arrays_.size()) {
   for (const Array& array : arrays_) elements_ += elements_of(training.graph.value(array.value));

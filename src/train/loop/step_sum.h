@@ -11,13 +11,20 @@
 #include "dist/gradient_sum.h"
 #include "graph/passes/passes.h"
 #include "graph/session/session.h"
+#include "train/config/config.h"
 
 namespace mlx::train {
+
+// In which type gradients go to other ranks.
+inline dist::Wire wire_of(const TrainConfig& config) {
+  return config.wire == "bf16" ? dist::Wire::kBF16 : dist::Wire::kF32;
+}
 
 class StepSum {
  public:
   // Of a training graph that accumulates. `ranks` must outlive it.
-  StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks);
+  // `wire`: that of gradients; all else is f32.
+  StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks, dist::Wire wire);
 
   dist::Terms terms() const { return sum_.terms(); }  // this rank's micro-batches
   // What the next micro-batch counts in the step: its labels.
@@ -47,8 +54,9 @@ class StepSum {
   // their sums are exact.
   enum Slot : std::size_t { kLoss, kCorrect, kCounted, kLabels, kSlots };
   static std::vector<Array> arrays_of(const graph::TrainingGraph& training);
-  static std::vector<std::int64_t> sizes_of(const graph::TrainingGraph& training, const std::vector<Array>& arrays,
-                                            std::int64_t micro_batches);
+  static std::vector<dist::GradientSum::Array> sizes_of(const graph::TrainingGraph& training,
+                                                        const std::vector<Array>& arrays, std::int64_t micro_batches,
+                                                        dist::Wire wire);
   void take_counters(graph::Session& session);
   void take_arrays(graph::Session& session, std::size_t end);
   Totals totals(std::int64_t& labels);

@@ -14,11 +14,20 @@
 #include "dist/replicas.h"
 #include "train/evaluate/evaluate.h"
 #include "train/loop/diverged.h"
+#include "train/loop/local_sgd.h"
 #include "train/loop/share_state.h"
 #include "train/loop/training_step.h"
 
 namespace mlx::train {
 namespace {
+
+constexpr const char* kDivergedHint = "lower [train] learning_rate, raise warmup, or set clip = 1.0";
+
+// In local SGD a rank is one of its workers, which trains by itself on its share of each batch.
+TrainConfig config_of_rank(TrainConfig config) {
+  if (config.local_sgd.wanted()) config.batch /= config.local_sgd.workers;
+  return config;
+}
 
 class Loop {
  public:
@@ -31,9 +40,11 @@ class Loop {
         sink_(sink),
         pool_(pool),
         progress_(progress),
-        alone_(options.ranks ? nullptr : dist::lone_rank()),
+        rank_config_(config_of_rank(config)),
+        alone_(dist::lone_rank()),
         ranks_(options.ranks ? *options.ranks : *alone_),
-        training_(built, config, data.train->describe(), options.backend, ranks_, pool),
+        training_(built, rank_config_, data.train->describe(), options.backend,
+                  config.local_sgd.wanted() ? *alone_ : ranks_, pool),
         source_(data.train->batches(data.preprocessing, batch_options(), pool)),
         saved_(seconds_now()) {
     steps_per_epoch_ = source_->batches();
@@ -42,19 +53,23 @@ class Loop {
            source_->examples(), data.train->describe().examples_text(built.context));
     }
     total_steps_ = steps_per_epoch_ * config.epochs;
+    if (!config.local_sgd.wanted()) return;
+    training_.be_worker(ranks_.rank());
+    local_ = std::make_unique<LocalSgd>(ranks_, config.local_sgd, wire_of(config), steps_per_epoch_);
   }
 
   TrainingResult run() {
-    const MemoryForecast memory = plan_memory(
-        training_, built_, config_, data_,
-        {steps_per_epoch_, total_steps_, options_.resume, options_.memory, ranks_.ranks()}, options_.backend);
+    const MemoryForecast memory =
+        plan_memory(training_, built_, rank_config_, data_,
+                    {steps_per_epoch_, total_steps_, options_.resume, options_.memory, local_ ? 1 : ranks_.ranks()},
+                    options_.backend);
     if (options_.tell) options_.tell(to_text(memory));
     restore();
     // Steps of an earlier process count neither in the bar's rate nor in its share.
     progress_.begin("training", static_cast<std::uint64_t>(total_steps_ - now_.step), "steps");
     const double started = seconds_now();
     while (now_.step < total_steps_ && !out_of_patience(now_.selection, config_.selection)) run_epoch();
-    if (options_.keep_state && now_.step > from_ && decides()) checkpoint();
+    if (keeps_state()) checkpoint();
     sink_.end();
     progress_.end();
     if (options_.profiler) options_.profiler->finish(training_.session());
@@ -62,8 +77,8 @@ class Loop {
     result.memory = memory;
     result.from = from_;
     result.seconds = seconds_now() - started;
-    result.communication = training_.communication();
     result.peak_memory = held_at_peak();
+    result.communication = local_ ? local_->cost() : training_.communication();
     result.per_second = training_seconds_ > 0 ? static_cast<double>(trained_units_) / training_seconds_ : 0;
     return result;
   }
@@ -110,12 +125,18 @@ class Loop {
 
   void restore() {
     if (decides()) now_ = checked_starting_point();
-    share_state(ranks_, now_);
+    if (local_) {
+      local_->share(now_);
+    } else {
+      share_state(ranks_, now_);
+    }
     sink_.begin(now_.step);
     from_ = now_.step;
     training_.start(std::move(now_.tensors));
     now_.tensors.clear();
+    if (local_) local_->start(training_);
     settled_memory();  // there were two copies of the model; frees that memory for the steps
+    if (local_ && local_->round_is_done()) end_round();  // the workers were stopped while they waited for each other
     // The earlier process was interrupted during validation.
     const bool epoch_ended = now_.step > 0 && now_.step % steps_per_epoch_ == 0;
     if (epoch_ended && now_.selection.last_step != now_.step) validate();
@@ -147,12 +168,12 @@ class Loop {
     while (batch) {
       units += batch->units * ranks_.ranks();  // all have as many
       const double rate = rate_at(now_.step);
-      if (!is_alone() && progress_.interruption().signal() != 0) training_.ask_to_stop();
+      if (!local_ && !is_alone() && progress_.interruption().signal() != 0) training_.ask_to_stop();
       training_.launch(*batch, now_.step, rate);
       const bool ahead = training_.runs_ahead() && !options_.profiler;  // a profiler must tell steps apart
       if (ahead) batch = stage_next();
-      const bool asked_to_stop = finish_step(rate);
-      if (options_.verify_every > 0 && now_.step % options_.verify_every == 0) verify_replicas();
+      const bool asked_to_stop = finish_step();
+      if (verification_is_due()) verify_replicas();
       if (options_.profiler) options_.profiler->end_step(training_.session(), now_.step);
       progress_.advance(1);
       if (now_.step % 16 == 0) show(epoch);
@@ -184,25 +205,20 @@ class Loop {
 
   // Waits for the launched step. If its loss is not finite, nothing that it wrote is used. Returns whether some rank
   // was asked to stop.
-  bool finish_step(double rate) {
+  bool finish_step() {
     const StepOutcome outcome = training_.finish();
+    const auto stop = [&](const std::string& what, bool done) {
+      if (local_) meet_diverged(fmt::format("{} at step {}", what, now_.step + 1));
+      stop_diverged(what, now_.step, done);
+    };
     if (!std::isfinite(outcome.loss))
-      stop_diverged(std::isnan(outcome.loss) ? "the loss is NaN" : "the loss is infinite", now_.step, false);
+      stop(std::isnan(outcome.loss) ? "the loss is NaN" : "the loss is infinite", false);
     if (!outcome.state_finite)
-      stop_diverged(fmt::format("'{}' is not finite", graph::first_not_finite(training_.state())), now_.step, true);
+      stop(fmt::format("'{}' is not finite", graph::first_not_finite(training_.state())), true);
     ++now_.step;
     ranks_.activity().step = now_.step;
-    now_.epoch.loss += outcome.loss;
-    now_.epoch.correct += outcome.correct;
-    now_.epoch.counted += outcome.counted;
-    // A batch without a label that counts has no loss, and is left out of the mean.
-    if (!training_.counts() || outcome.counted > 0) ++now_.epoch.batches;
-    sink_.log_metric(now_.step, "train/loss", outcome.loss);
-    if (config_.schedule.name != "constant" || config_.schedule.warmup > 0)
-      sink_.log_metric(now_.step, "train/learning_rate", rate);
-    if (training_.counts()) sink_.log_metric(now_.step, "train/accuracy", share(outcome.correct, outcome.counted));
-    const bool taken = !training_.scales() || std::isfinite(outcome.gradient_norm);
-    if (config_.optimizer.clip > 0 && taken) sink_.log_metric(now_.step, "train/gradient_norm", outcome.gradient_norm);
+    if (local_) return finish_local_step(outcome), false;
+    log_outcome(now_.step, outcome);
     if (!training_.scales()) return outcome.asked_to_stop;
     sink_.log_metric(now_.step, "train/loss_scale", outcome.loss_scale);
     if (outcome.loss_scale < 1)
@@ -210,15 +226,99 @@ class Loop {
     return outcome.asked_to_stop;
   }
 
-  void verify_replicas() {
-    if (is_alone()) return;
+  // What the step did, on all ranks; so many steps are done.
+  void log_outcome(std::int64_t step, const StepOutcome& outcome) {
+    now_.epoch.loss += outcome.loss;
+    now_.epoch.correct += outcome.correct;
+    now_.epoch.counted += outcome.counted;
+    // A batch without a label that counts has no loss, and is left out of the mean.
+    if (!training_.counts() || outcome.counted > 0) ++now_.epoch.batches;
+    sink_.log_metric(step, "train/loss", outcome.loss);
+    if (config_.schedule.name != "constant" || config_.schedule.warmup > 0)
+      sink_.log_metric(step, "train/learning_rate", rate_at(step - 1));
+    if (training_.counts()) sink_.log_metric(step, "train/accuracy", share(outcome.correct, outcome.counted));
+    const bool taken = !training_.scales() || std::isfinite(outcome.gradient_norm);
+    if (config_.optimizer.clip > 0 && taken) sink_.log_metric(step, "train/gradient_norm", outcome.gradient_norm);
+  }
+
+  // A step of local SGD, of which the other workers hear at the end of the round.
+  void finish_local_step(const StepOutcome& outcome) {
+    local_->add(now_.step, {.loss = outcome.loss,
+                            .labels = training_.counts() ? static_cast<double>(outcome.counted) : 1.0,
+                            .gradient_norm = outcome.gradient_norm,
+                            .correct = outcome.correct,
+                            .counted = outcome.counted});
+    const bool stops = progress_.interruption().signal() != 0;
+    if (local_->round_is_done()) {
+      end_round();
+    } else if (stops || local_->others_stop()) {
+      meet(LocalSgd::Word::kStops);
+    }
+  }
+
+  void end_round() {
+    meet(progress_.interruption().signal() != 0 ? LocalSgd::Word::kStops : LocalSgd::Word::kArrived);
+    round_began_ = local_->round_begin();
+    const std::vector<std::vector<StepRecord>> records = local_->exchange(training_, pool_);
+    if (!decides()) return;
+    for (std::int64_t step = round_began_; step < now_.step; ++step) log_step(step, records);
+  }
+
+  // All workers together. Returns if none stops.
+  void meet(LocalSgd::Word::Kind own) {
+    LocalSgd::Word word{.kind = own};
+    for (std::int64_t step = local_->round_begin() + 1; decides() && step <= now_.step; ++step)
+      if (is_due(config_.checkpoint_every, step, steps_per_epoch_, seconds_now() - saved_)) word.checkpoint = 1;
+    const LocalSgd::Word answer = local_->meet(word);
+    if (answer.kind == LocalSgd::Word::kDiverged) end_diverged(answer.what.data());
+    if (answer.kind == LocalSgd::Word::kStops) stop_interrupted();
+    checkpoint_wanted_ = answer.checkpoint != 0;
+  }
+
+  [[noreturn]] void meet_diverged(const std::string& what) {
+    LocalSgd::Word word{.kind = LocalSgd::Word::kDiverged};
+    const std::string text = is_alone() ? what : fmt::format("{} of {}", what, ranks_.name());
+    std::copy_n(text.data(), std::min(text.size(), word.what.size() - 1), word.what.data());
+    end_diverged(local_->meet(word).what.data());
+  }
+
+  // Of all workers; `records` are theirs of the current round. The step is counted from 0.
+  void log_step(std::int64_t step, const std::vector<std::vector<StepRecord>>& records) {
+    StepRecord all;
+    for (const std::vector<StepRecord>& worker : records) {
+      const StepRecord& own = worker[static_cast<std::size_t>(step - round_began_)];
+      all.loss += own.loss * own.labels;
+      all.labels += own.labels;
+      all.gradient_norm += own.gradient_norm / static_cast<double>(records.size());
+      all.correct += own.correct;
+      all.counted += own.counted;
+    }
+    all.loss /= std::max(1.0, all.labels);
+    log_outcome(step + 1,
+                {.loss = all.loss, .correct = all.correct, .counted = all.counted, .gradient_norm = all.gradient_norm});
+  }
+
+  // Of local SGD between rounds: only then have all workers the same weights.
+  bool verification_is_due() const {
+    const std::int64_t every = options_.verify_every;
+    if (every == 0 || (local_ && !local_->is_between_rounds())) return false;
+    return now_.step / every > (local_ ? round_began_ : now_.step - 1) / every;
+  }
+
+  Digest digest_of_state() {
+    if (local_) return local_->common_digest(training_);
     Sha256 hash;
     for (const auto& [name, tensor] : training_.state()) {
       hash.update(as_bytes(name));
       hash.update(tensor.data);
     }
+    return hash.finish();
+  }
+
+  void verify_replicas() {
+    if (is_alone()) return;
     try {
-      dist::check_replicas(ranks_, hash.finish(), now_.step);
+      dist::check_replicas(ranks_, digest_of_state(), now_.step);
     } catch (Error& error) {
       if (error.kind == ErrorKind::kCorrupt && !decides()) error.kind = ErrorKind::kInterrupted;  // rank 0 says it
       throw;
@@ -271,7 +371,8 @@ class Loop {
     }
   }
 
-  bool checkpoint_is_due() const {
+  bool checkpoint_is_due() {
+    if (local_) return std::exchange(checkpoint_wanted_, false);
     return decides() && is_due(config_.checkpoint_every, now_.step, steps_per_epoch_, seconds_now() - saved_);
   }
 
@@ -279,6 +380,8 @@ class Loop {
   void checkpoint() {
     CheckpointState state = now_;
     state.tensors = training_.state();
+    if (local_) local_->gather(state, local_->is_between_rounds());
+    if (!decides()) return;
     check_finite(state.tensors);
     sink_.save_checkpoint(std::move(state), std::exchange(improved_, false));
     saved_ = seconds_now();
@@ -298,19 +401,25 @@ class Loop {
       return *source_->next();
     };
     std::string message = fmt::format("{} at step {}", what, step + 1);
-    if (is_alone()) {
+    if (is_alone() && !local_) {
       const auto origin = find_origin(
           training_, starting_point(), step, done, batch_of, [this](std::int64_t at) { return rate_at(at); },
           progress_);
       if (const std::string told = describe(origin); !told.empty()) message += ": " + told;
     }
-    throw Error(ErrorKind::kDiverged, message, "lower [train] learning_rate, raise warmup, or set clip = 1.0");
+    throw Error(ErrorKind::kDiverged, message, kDivergedHint);
+  }
+
+  [[noreturn]] void end_diverged(const std::string& message) {
+    sink_.end();
+    progress_.end();
+    throw Error(ErrorKind::kDiverged, message, kDivergedHint);
   }
 
   [[noreturn]] void stop_interrupted() {
     const Interruption::Deferred deferred(progress_.interruption());
     sink_.wait_for_checkpoint();
-    if (decides()) checkpoint();
+    if (local_ || decides()) checkpoint();
     const bool kept = sink_.wait_for_checkpoint();
     sink_.end();
     progress_.end();
@@ -358,6 +467,12 @@ class Loop {
     return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, all));
   }
 
+  // Whether a checkpoint is made at the end. In local SGD it takes all workers.
+  bool keeps_state() {
+    const bool own = options_.keep_state && now_.step > from_ && decides();
+    return local_ ? local_->first_says(own) : own;
+  }
+
   const TrainConfig& config_;
   const nn::Built& built_;
   const TrainingData& data_;
@@ -365,14 +480,18 @@ class Loop {
   RunSink& sink_;
   Pool& pool_;
   Progress& progress_;
-  std::unique_ptr<dist::Communicator> alone_;  // null if there are others
+  TrainConfig rank_config_;                    // of this rank's own steps
+  std::unique_ptr<dist::Communicator> alone_;  // for what it does alone
   dist::Communicator& ranks_;
   TrainingStep training_;
+  std::unique_ptr<LocalSgd> local_;  // null if ranks exchange gradients in every step
   std::unique_ptr<data::BatchSource> source_;
   std::int64_t steps_per_epoch_ = 0, total_steps_ = 0;
-  CheckpointState now_;    // without the session's tensors
-  bool improved_ = false;  // since the last checkpoint
-  double saved_;           // the time of the last checkpoint, or when this process began (seconds_now())
+  CheckpointState now_;             // without the session's tensors
+  bool improved_ = false;           // since the last checkpoint
+  bool checkpoint_wanted_ = false;  // after this round of local SGD
+  std::int64_t round_began_ = 0;    // steps done before the last round
+  double saved_;                    // the time of the last checkpoint, or when this process began (seconds_now())
   double training_seconds_ = 0;
   std::int64_t from_ = 0;           // the step that this process began with
   std::int64_t trained_units_ = 0;  // in training_seconds_: images, rows or tokens

@@ -101,7 +101,7 @@ void TrainingStep::start(graph::Tensors tensors) {
   session_.reset();  // first, so that two never exist at once
   session_ = std::make_unique<graph::Session>(training_.graph, tensors, options, pool_);
   if (config_.accumulate > 1 && !backend_.can().own_memory)
-    sums_ = std::make_unique<StepSum>(training_, config_.accumulate, ranks_);
+    sums_ = std::make_unique<StepSum>(training_, config_.accumulate, ranks_, wire_of(config_));
   collected_ = {training_.loss};
   if (counts()) collected_.insert(collected_.end(), {training_.correct, training_.counted});
 }
@@ -163,7 +163,7 @@ std::vector<graph::Feed> TrainingStep::feeds(const data::BatchView& batch, std::
 graph::RunOptions TrainingStep::options(std::int64_t part, std::int64_t step) const {
   graph::RunOptions out;
   out.step = static_cast<std::uint64_t>(step);
-  out.part = static_cast<std::uint64_t>(sums_ ? sums_->terms().begin + part : part);
+  out.part = static_cast<std::uint64_t>((sums_ ? sums_->terms().begin + part : part) + worker_ * config_.accumulate);
   if (sums_ || part + 1 < config_.accumulate) out.last = training_.update_begin;
   out.guard = {training_.loss, training_.loss_end};
   return out;

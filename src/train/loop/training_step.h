@@ -38,6 +38,8 @@ class TrainingStep {
   TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data,
                kernels::Backend backend, dist::Communicator& ranks, Pool& pool);
 
+  // Draws its random numbers as worker `worker` of local SGD: each has others. Call before start().
+  void be_worker(int worker) { worker_ = worker; }
   // Sets weights, and what else outlives a step, to `tensors`. Averages that it lacks start as the weights.
   void start(graph::Tensors tensors);
   // Launches step `step`, counted from 0; finish() returns its outcome. If the loss is not finite, a CPU ends the step
@@ -64,6 +66,7 @@ class TrainingStep {
   // Whether its batches are raw (data/batches.h): of images, if the backend augments them.
   bool takes_raw() const { return raw_; }
   const graph::Graph& graph() const { return training_.graph; }
+  const graph::Graph& forward() const { return built_.graph; }
   const graph::TrainingGraph& training() const { return training_; }
   // Replaces the graph by another form of it, with at least the same values. Call before start().
   void use(graph::TrainingGraph training) { training_ = std::move(training); }
@@ -103,6 +106,7 @@ class TrainingStep {
   StepOutcome summed_;                     // of the launched step, if it has sums
   std::vector<graph::ValueId> collected_;  // of one micro-batch, in the order of StepOutcome
   std::int64_t staged_step_ = 0;
+  int worker_ = 0;
   float rate_ = 0;
   std::array<float, 2> accumulation_{}, average_{};
   std::vector<double> shares_;  // of the launched step's micro-batches in its loss

@@ -1,0 +1,22 @@
+// The type in which elements of a sum go to other ranks.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace mlx::dist {
+
+enum class Wire { kF32, kBF16 };
+
+// To bf16, the nearest, of two the even one.
+inline std::uint16_t to_wire(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(bits >> 16 | 0x40u);  // NaN stays one
+  return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+inline float from_wire(std::uint16_t x) {
+  return std::bit_cast<float>(std::uint32_t{x} << 16);
+}
+
+}  // namespace mlx::dist
