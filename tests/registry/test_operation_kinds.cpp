@@ -47,6 +47,7 @@ const std::map<std::string, Json>& sample_bodies() {
       {"run.checkpoint", {{"run", "x"}, {"step", 1}, {"manifest", kDigest}}},
       {"run.resume", {{"run", "x"}, {"step", 1}}},
       {"run.end", {{"run", "x"}, {"metrics", kOther}, {"outputs", {version}}}},
+      {"run.log", {{"run", "x"}, {"logs", {{{"role", "rank 0"}, {"log", kOther}}}}}},
   };
   return bodies;
 }

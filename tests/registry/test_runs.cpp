@@ -83,6 +83,28 @@ TEST_CASE("an ended run takes no more metrics, and ids must name one run") {
   CHECK(fails_with(ErrorKind::kNotFound, "no run", [&] { log_metrics(c.repo(), "0000000000000000", {}); }) == "");
 }
 
+TEST_CASE("what ranks said is kept with an ended run, and a later process adds to it") {
+  Clone c;
+  const std::string id = start_run(c.repo(), run_start("train", "key"));
+  CHECK(logs(c.repo(), id).empty());
+  end_run(c.repo(), id, RunStatus::kFailed, {}, Json::object(), "lost");
+  add_logs(c.repo(), id, {{"rank 0 on a", "one\n"}, {"rank 1 on b", "two\n"}});
+  add_logs(c.repo(), id, {});
+  add_logs(c.repo(), id, {{"rank 0 on a", "three\n"}});
+  const auto text = [&] {
+    std::string out;
+    for (const RankLog& log : logs(c.repo(), id)) out += log.role + ": " + log.text;
+    return out;
+  };
+  const std::string all = "rank 0 on a: one\nrank 1 on b: two\nrank 0 on a: three\n";
+  CHECK(text() == all);
+  CHECK(read_run(c.repo(), id).status == RunStatus::kFailed);
+  NoProgress quiet;
+  rebuild_database(c.root, *c.disk, c.pool, quiet);
+  CHECK(text() == all);
+  CHECK(logs(c.repo(), "0000000000000000").empty());
+}
+
 TEST_CASE("the last two checkpoints and the best are kept; a done run needs none") {
   Clone c;
   const std::string id = start_run(c.repo(), run_start("train", "key"));

@@ -22,7 +22,7 @@ const std::vector<const char*> kProjected = {
     "operations",      "operation_parents", "heads",         "undone",  "people",           "artifacts", "versions",
     "version_numbers", "aliases",           "alias_moves",   "tags",    "attachments",      "runs",      "run_inputs",
     "run_outputs",     "checkpoints",       "metric_series", "metrics", "artifact_domains", "erasures",  "erased_keys",
-    "version_makers",  "erased_makers",     "forgotten",     "remarks"};
+    "version_makers",  "erased_makers",     "forgotten",     "remarks", "run_logs"};
 
 bool any_pack(const std::string& mlx_folder) {
   const std::string packs = join_path(mlx_folder, "packs");

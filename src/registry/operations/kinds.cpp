@@ -8,13 +8,13 @@
 
 namespace mlx::registry {
 
-extern const Kind kVersionCreate, kVersionRenumber, kVersionLost;  // kinds/versions.cpp
-extern const Kind kAliasMove, kTagCreate, kTagDelete;              // kinds/labels.cpp
-extern const Kind kAttach;                                         // kinds/attachments.cpp
-extern const Kind kRunStart, kRunCheckpoint, kRunResume, kRunEnd;  // kinds/runs.cpp
-extern const Kind kActorDescribe, kActorForget;                    // kinds/people.cpp
-extern const Kind kDomainAssign, kKeyErase;                        // kinds/keys.cpp
-extern const Kind kOperationUndo, kHistoryJoin;                    // kinds/history.cpp
+extern const Kind kVersionCreate, kVersionRenumber, kVersionLost;           // kinds/versions.cpp
+extern const Kind kAliasMove, kTagCreate, kTagDelete;                       // kinds/labels.cpp
+extern const Kind kAttach;                                                  // kinds/attachments.cpp
+extern const Kind kRunStart, kRunCheckpoint, kRunResume, kRunEnd, kRunLog;  // kinds/runs.cpp
+extern const Kind kActorDescribe, kActorForget;                             // kinds/people.cpp
+extern const Kind kDomainAssign, kKeyErase;                                 // kinds/keys.cpp
+extern const Kind kOperationUndo, kHistoryJoin;                             // kinds/history.cpp
 
 const Kinds& known_kinds() {
   static const Kinds kinds({
@@ -29,6 +29,7 @@ const Kinds& known_kinds() {
       &kRunCheckpoint,
       &kRunResume,
       &kRunEnd,
+      &kRunLog,
       &kActorDescribe,
       &kActorForget,
       &kDomainAssign,

@@ -152,6 +152,11 @@ INSERT OR REPLACE INTO meta (key, value) VALUES ('outdated', 1);
 CREATE INDEX tags_by_digest ON tags (artifact, digest);
 CREATE INDEX aliases_by_digest ON aliases (artifact, digest);
 )sql"},
+    {8, R"sql(
+CREATE TABLE run_logs (
+  run TEXT NOT NULL, seq INTEGER NOT NULL, position INTEGER NOT NULL, role TEXT NOT NULL, blob BLOB NOT NULL,
+  PRIMARY KEY (run, seq, position)) WITHOUT ROWID;
+)sql"},
 };
 
 }  // namespace mlx::registry

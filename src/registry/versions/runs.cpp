@@ -213,6 +213,33 @@ void end_run(Repository& repository, const std::string& run, RunStatus status, c
   repository.live_runs().let_go(run);
 }
 
+void add_logs(Repository& repository, const std::string& run, const std::vector<RankLog>& logs) {
+  if (logs.empty()) return;
+  repository.store().use_domain(store::kHistoryDomain);
+  const auto batch = repository.store().begin();
+  Json list = Json::array();
+  for (const RankLog& log : logs)
+    list.push_back({{"role", log.role}, {"log", batch->add_blob(as_bytes(log.text)).text()}});
+  batch->commit();
+  Json body;
+  body["run"] = run;
+  body["logs"] = std::move(list);
+  repository.record("run.log", body);
+}
+
+std::vector<RankLog> logs(Repository& repository, const std::string& run) {
+  std::vector<RankLog> found;
+  store::Statement select =
+      repository.db().prepare("SELECT role, blob FROM run_logs WHERE run = ? ORDER BY seq, position");
+  for (select.bind(run); select.step();) {
+    RankLog log{select.text(0), ""};
+    const Digest blob = select.digest(1);
+    if (repository.store().has_blob(blob)) log.text = as_text(repository.store().read_blob(blob));
+    found.push_back(std::move(log));
+  }
+  return found;
+}
+
 Run read_run(Repository& repository, const std::string& id) {
   const std::string prefix = id.starts_with("run:") ? id.substr(4) : id;
   const auto not_found = [&](const std::string& why) {

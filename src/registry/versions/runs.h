@@ -68,6 +68,16 @@ void resume_run(Repository& repository, const std::string& run, std::int64_t ste
 void end_run(Repository& repository, const std::string& run, RunStatus status, const std::vector<RunOutput>& outputs,
              const Json& summary, const std::string& error = {}, bool keep_state = false);
 
+// What a rank of a run has written to stderr, for people.
+struct RankLog {
+  std::string role;  // "rank 1 on b"; "mpirun" for lines that do not say whose they are
+  std::string text;
+};
+// Keeps them with the run, after those of earlier processes. Only the person who started the run may.
+void add_logs(Repository& repository, const std::string& run, const std::vector<RankLog>& logs);
+// In the order in which they were kept. Texts that are not in this clone are "".
+std::vector<RankLog> logs(Repository& repository, const std::string& run);
+
 Run read_run(Repository& repository,
              const std::string& id);            // "run:ID" or an unambiguous prefix of at least 4; kNotFound
 std::vector<Run> runs(Repository& repository);  // oldest first

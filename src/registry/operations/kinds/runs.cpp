@@ -106,6 +106,17 @@ void apply_run_end(const Application& a) {
   if (series) restore_points(a, run, *series, points);
 }
 
+// What its ranks said: those of a later process stand beside those of an earlier one.
+void apply_run_log(const Application& a) {
+  const std::string run = own_run(a);
+  if (run.empty()) return;
+  store::Statement insert =
+      a.db.prepare("INSERT INTO run_logs (run, seq, position, role, blob) VALUES (?, ?, ?, ?, ?)");
+  int position = 0;
+  for (const auto& [role, log] : a.roles_and_digests("logs[].log"))
+    insert.bind(run, a.seq, position++, role, log).run();
+}
+
 // Checkpoints that the run has released belong to nobody.
 bool is_checkpoint_kept(store::Database& db, const Operation&, const Json& json) {
   const Body body(json);
@@ -128,6 +139,10 @@ std::string run_resume_text(const Body& body) {
 
 std::string run_end_text(const Body& body) {
   return fmt::format("ended run:{}: {}", body.text("run"), body.text("status"));
+}
+
+std::string run_log_text(const Body& body) {
+  return fmt::format("kept what the ranks of run:{} said", body.text("run"));
 }
 
 constexpr UndoRule kRunIsKept = {.never = "the record of a run is kept", .stays = "what a run used or made stays"};
@@ -161,6 +176,17 @@ extern const Kind kRunEnd = {
     apply_run_end,
     run_end_text,
     names({{Role::kSeries, "metrics"}, {Role::kReference, "outputs[].version"}}),
+    ContentDomain::kHistory,
+    kRunIsKept,
+    takes<Right::kCommit>,
+    {.ends_run = true},
+};
+
+extern const Kind kRunLog = {
+    "run.log",
+    apply_run_log,
+    run_log_text,
+    names({{Role::kBlob, "logs[].log"}}),
     ContentDomain::kHistory,
     kRunIsKept,
     takes<Right::kCommit>,
