@@ -1,10 +1,11 @@
-// Two tables: by kind of operation, with totals; and the nodes that take longest.
+// Tables: by kind of operation, with totals; the nodes that take longest; and the ranks, if there are several.
 #include "cmd/print_profile.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "base/json.h"
 
 namespace mlx::cmd {
@@ -56,6 +57,40 @@ class ProfileTable {
   std::size_t name_ = 12;
 };
 
+// Milliseconds a step of each rank. Exchanges run beside the kernels; what they do not hide is waiting.
+void print_rank_times(Context& context, const std::vector<train::RankProfile>& ranks) {
+  if (ranks.empty()) return;
+  std::size_t name = 12;
+  for (const train::RankProfile& rank : ranks) name = std::max(name, rank.name.size());
+  context.line("");
+  context.line(context.dim(fmt::format("  {:<{}}  {:>9}  {:>9}  {:>9}  {:>9}  {:>9}  {:>9}  {:>10}", "rank", name,
+                                       "ms/step", "kernels", "batches", "waiting", "share", "exchange", "sent/step")));
+  for (const train::RankProfile& rank : ranks) {
+    const auto steps = static_cast<double>(std::max<std::int64_t>(1, rank.steps));
+    const auto ms = [&](double seconds) { return fmt::format("{:>9.4f}", 1e3 * seconds / steps); };
+    const double share = rank.seconds > 0 ? 100 * rank.waiting / rank.seconds : 0;
+    context.line(fmt::format("  {:<{}}  {}  {}  {}  {}  {:>7.1f} %  {}  {:>10}", rank.name, name, ms(rank.seconds),
+                             ms(rank.kernel_seconds), ms(rank.batch_seconds), ms(rank.waiting), share,
+                             ms(rank.exchanging),
+                             format_bytes(static_cast<std::uint64_t>(static_cast<double>(rank.bytes_sent) / steps))));
+  }
+}
+
+Json ranks_json(const std::vector<train::RankProfile>& ranks) {
+  Json list = Json::array();
+  for (const train::RankProfile& rank : ranks) {
+    list.push_back({{"name", rank.name},
+                    {"steps", rank.steps},
+                    {"seconds", rank.seconds},
+                    {"kernel_seconds", rank.kernel_seconds},
+                    {"batch_seconds", rank.batch_seconds},
+                    {"waiting_seconds", rank.waiting},
+                    {"exchange_seconds", rank.exchanging},
+                    {"bytes_sent", rank.bytes_sent}});
+  }
+  return list;
+}
+
 Json times_json(const std::vector<graph::NodeTime>& times) {
   Json list = Json::array();
   for (const graph::NodeTime& time : times) {
@@ -86,7 +121,8 @@ void print_profile(Context& context, const train::Profile& profile) {
   for (const graph::NodeTime& kind : kinds) by_kind.row(kind);
   by_kind.total("in kernels", profile.kernel_seconds());
   by_kind.total("batches", profile.batch_seconds);
-  by_kind.total("rest", profile.seconds - profile.kernel_seconds() - profile.batch_seconds);
+  if (!profile.ranks.empty()) by_kind.total("waiting", profile.waiting);
+  by_kind.total("rest", profile.seconds - profile.kernel_seconds() - profile.batch_seconds - profile.waiting);
 
   std::vector<graph::NodeTime> nodes = profile.operations;
   nodes.resize(std::min(nodes.size(), kShownNodes));
@@ -96,6 +132,7 @@ void print_profile(Context& context, const train::Profile& profile) {
   for (const graph::NodeTime& node : nodes) by_node.row(node);
   if (nodes.size() < profile.operations.size())
     context.line(fmt::format("  and {} more (--json lists all)", profile.operations.size() - nodes.size()));
+  print_rank_times(context, profile.ranks);
 }
 
 Json profile_json(const train::Profile& profile) {
@@ -105,6 +142,8 @@ Json profile_json(const train::Profile& profile) {
           {"seconds", profile.seconds},
           {"batch_seconds", profile.batch_seconds},
           {"kernel_seconds", profile.kernel_seconds()},
+          {"waiting_seconds", profile.waiting},
+          {"ranks", ranks_json(profile.ranks)},
           {"peak", std::move(peak)},
           {"operations", times_json(train::by_operation(profile))},
           {"nodes", times_json(profile.operations)}};

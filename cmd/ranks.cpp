@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cmd/backend.h"
 #include "cmd/data_memory.h"
+#include "cmd/rank_view.h"
 #include "dist/launch.h"
 #include "dist/mpi.h"
 #include "train/other_rank.h"
@@ -132,10 +133,10 @@ int run_on_ranks(const std::vector<ReadyHost>& hosts, const std::vector<std::str
   launch.as_root = ::geteuid() == 0;
   context.flush();
   const Interruption& interruption = context.progress().interruption();
-  const dist::RanksEnd end = dist::run_ranks(launch, interruption, [](std::string_view line) {
-    const std::string text = std::string(line) + "\n";
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
-  });
+  RankView view(context);
+  const dist::RanksEnd end = dist::run_ranks(launch, interruption, view);
+  view.end();
+  keep_logs(view, context);
   if (end.code != 0 && interruption.signal() != 0) return kKilled + interruption.signal();
   if (end.code == 0 || (end.why.empty() && end.code <= kKilled)) return end.code;
   throw Error(ErrorKind::kIo,

@@ -10,6 +10,8 @@
 #include "cmd/describe.h"
 #include "cmd/show_layers.h"
 #include "cmd/show_metric.h"
+#include "cmd/show_rank_log.h"
+#include "cmd/show_ranks.h"
 #include "registry/record/people.h"
 #include "registry/record/remarks.h"
 #include "registry/sync/claims.h"
@@ -23,7 +25,7 @@ namespace {
 constexpr std::uint64_t kLargestJson = std::uint64_t{16} << 20;
 
 struct ShowOptions {
-  std::string reference, metric;
+  std::string reference, metric, rank_log;
   bool stat = false, csv = false;
 };
 
@@ -272,6 +274,7 @@ int show_run(const std::string& reference, Context& context) {
     Json json = {{"schema", "mlx.show/1"}, {"kind", "run"}};
     json.update(run_json(context.repository(), run));
     json["author"] = author_json(names, run.actor, run.operation);
+    json["logs"] = logs_json(context.repository(), run.id);
     context.json(json);
     return 0;
   }
@@ -287,6 +290,8 @@ int show_run(const std::string& reference, Context& context) {
   for (const registry::RunOutput& output : run.outputs)
     field(context, "output", output.role + "  " + version_label(context.repository(), output.version));
   print_document(context, "summary", run.summary);
+  print_ranks(context, run);
+  print_log_list(context, run.id);
   print_document(context, "parameters", run.params);
   print_document(context, "environment", run.environment);
   print_document(context, "code", run.code);
@@ -300,9 +305,12 @@ int run_show(const ShowOptions& options, Context& context) {
   if (!is_run && !options.metric.empty())
     throw Error(ErrorKind::kUsage, "--metric: a version has no metrics",
                 "name a run: mlx show run:ID --metric train/loss");
+  if (!is_run && !options.rank_log.empty())
+    throw Error(ErrorKind::kUsage, "--rank-log: a version has no ranks", "name a run: mlx show run:ID --rank-log 0");
   if (options.csv && options.metric.empty())
     throw Error(ErrorKind::kUsage, "--csv: only with --metric", "add --metric train/loss");
   if (!options.metric.empty()) return show_metric(options.reference, options.metric, options.csv, context);
+  if (!options.rank_log.empty()) return show_rank_log(options.reference, options.rank_log, context);
   context.start_pager();
   return is_run ? show_run(options.reference, context) : show_version(options.reference, options.stat, context);
 }
@@ -319,7 +327,9 @@ Command add_show() {
       argument("REF", options->reference, "A version (clf@v2) or a run (run:ID)", Complete::kReference),
       flag("--stat", options->stat, "Also show its size in the store, and what it shares with other versions"),
       option("--metric", "NAME", options->metric, "For a run: print one metric, such as train/loss, step by step"),
-      flag("--csv", options->csv, "Print the metric as CSV")};
+      flag("--csv", options->csv, "Print the metric as CSV"),
+      option("--rank-log", "N", options->rank_log,
+             "For a run on several ranks: print what rank N wrote to stderr; all for every rank")};
   command.examples = {"mlx show clf@production", "mlx show --stat data/fashion", "mlx show run:3f2a",
                       "mlx show run:3f2a --metric valid/accuracy --csv"};
   command.run = [options](Context& context) { return run_show(*options, context); };

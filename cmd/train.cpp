@@ -16,9 +16,11 @@
 #include "base/text.h"
 #include "cmd/backend.h"
 #include "cmd/cli/cli.h"
+#include "cmd/cli/standard_error.h"
 #include "cmd/data_memory.h"
 #include "cmd/print_profile.h"
 #include "cmd/ranks.h"
+#include "cmd/show_ranks.h"
 #include "cmd/train_ranks.h"
 #include "data/kind.h"
 #include "data/rows.h"
@@ -79,6 +81,7 @@ void print(const train::TrainOutcome& outcome, Context& context) {
   if (summary.contains("stopped_early")) text += "; stopped early";
   if (from > 0) text += fmt::format("; went on from step {}", from);
   context.line(text);
+  if (const std::string ranks = ranks_text(summary); !ranks.empty()) context.line("  " + ranks);
   if (summary.contains("table")) context.line("  " + data::columns_text(summary["table"]));
   if (summary.contains("memory")) {
     const auto size = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
@@ -162,6 +165,7 @@ int run_train(const TrainCommand& options, Context& context) {
   train.force = options.force;
   train.fresh = options.fresh;
   train.notice = [&](const std::string& text) { context.say(text); };
+  train.begun = [](const std::string& run) { tell_run(run); };
   train.merge = options.merge;
   train.verify_every = options.verify_every;
   train.memory = allowed_memory(options.memory);

@@ -98,12 +98,13 @@ _mlx_command() {
       esac
       ;;
     'show')
-      options='--stat --metric --csv --json -C -q --quiet -v --verbose --color -h --help'
+      options='--stat --metric --csv --rank-log --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
       case $2 in
         --metric) kind=nothing ;;
+        --rank-log) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -419,7 +420,7 @@ _mlx_command() {
       esac
       case $2 in
         --actor) kind=nothing ;;
-        --kind) kind='choice actor actor.describe actor.forget alias alias.move attach domain domain.assign history history.join key key.erase operation operation.undo run run.checkpoint run.end run.resume run.start tag tag.create tag.delete version version.create version.lost version.renumber' ;;
+        --kind) kind='choice actor actor.describe actor.forget alias alias.move attach domain domain.assign history history.join key key.erase operation operation.undo run run.checkpoint run.end run.log run.resume run.start tag tag.create tag.delete version version.create version.lost version.renumber' ;;
         --since) kind=nothing ;;
         --until) kind=nothing ;;
         --max-count) kind=nothing ;;

@@ -20,6 +20,7 @@
 #include "cmd/cli/foreign_text.h"
 #include "cmd/cli/help.h"
 #include "cmd/cli/invocation.h"
+#include "cmd/cli/standard_error.h"
 #include "cmd/cli/terminal.h"
 #include "dist/launch.h"
 
@@ -61,10 +62,6 @@ void prepare_signals() {
   // largest file that may be, gives an error here, and kills them.
   action.sa_handler = on_failed_write;
   for (const int signal : {SIGPIPE, SIGXFSZ}) sigaction(signal, &action, nullptr);
-}
-
-void write_stderr(const std::string& text) {
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
 // "mlx: error: MESSAGE" and "hint: HINT", one line each: names in them that hold ends of lines make no others.

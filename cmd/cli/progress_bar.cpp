@@ -11,11 +11,13 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cmd/cli/foreign_text.h"
+#include "cmd/cli/standard_error.h"
+#include "dist/rank_lines.h"
 
 namespace mlx::cmd {
 namespace {
 
-constexpr double kTerminalInterval = 0.1, kLogInterval = 10;  // seconds
+constexpr double kTerminalInterval = 0.1, kToldInterval = 0.2, kLogInterval = 10;  // seconds
 constexpr std::size_t kBarWidth = 20;
 
 std::string amount(double value, const std::string& unit) {
@@ -65,7 +67,11 @@ std::string progress_text(const std::string& stage, std::uint64_t done, std::uin
 }
 
 ProgressBar::ProgressBar(bool quiet, bool colour, const Interruption& interruption)
-    : Progress(interruption), quiet_(quiet), colour_(colour), terminal_(isatty(STDERR_FILENO)) {}
+    : Progress(interruption),
+      quiet_(quiet),
+      colour_(colour),
+      told_(has_launcher()),
+      terminal_(!told_ && isatty(STDERR_FILENO)) {}
 
 void ProgressBar::begin(std::string_view stage, std::uint64_t total, std::string_view unit) {
   end();
@@ -77,7 +83,7 @@ void ProgressBar::begin(std::string_view stage, std::uint64_t total, std::string
   done_ = 0;
   started_ = seconds_now();
   // Short stages show nothing.
-  next_draw_ = started_ + (terminal_ ? 0.2 : kLogInterval);
+  next_draw_ = started_ + (terminal_ || told_ ? 0.2 : kLogInterval);
   active_ = !quiet_;
 }
 
@@ -97,6 +103,7 @@ void ProgressBar::note(std::string_view text) {
 
 void ProgressBar::end() {
   const std::lock_guard lock(mutex_);
+  if (told_ && active_) tell_launcher(true);
   active_ = false;
   clear();
 }
@@ -104,39 +111,55 @@ void ProgressBar::end() {
 void ProgressBar::warn(std::string_view text) {
   const std::lock_guard lock(mutex_);
   clear();
-  write_error(
+  write_stderr(
       fmt::format("mlx: {}warning:{} {}\n", colour_ ? "\x1b[33m" : "", colour_ ? "\x1b[0m" : "", printable(text)));
 }
 
 void ProgressBar::print_line(std::string_view text) {
   const std::lock_guard lock(mutex_);
   clear();
-  write_error(fmt::format("{}\n", shown(text)));
+  write_stderr(fmt::format("{}\n", shown(text)));
+}
+
+void ProgressBar::pass_on(std::string_view line) {
+  const std::lock_guard lock(mutex_);
+  clear();
+  write_stderr(fmt::format("{}\n", line));
+}
+
+void ProgressBar::set_below(std::string_view text) {
+  const std::lock_guard lock(mutex_);
+  below_ = printable(text);
 }
 
 void ProgressBar::draw(double now) {
-  next_draw_ = now + (terminal_ ? kTerminalInterval : kLogInterval);
+  next_draw_ = now + (terminal_ ? kTerminalInterval : told_ ? kToldInterval : kLogInterval);
+  if (told_) return tell_launcher(false);
   const std::uint64_t done = done_.load(std::memory_order_relaxed);
   std::string text = progress_text(stage_, done, total_, unit_, now - started_, note_);
   if (!terminal_) {
-    write_error(text + "\n");
+    write_stderr(text + (below_.empty() ? "" : "  " + below_) + "\n");
     return;
   }
   const std::size_t width = terminal_width();
   if (text.size() >= width) text.resize(width - 1);
   if (total_ > 0 && text.size() + kBarWidth + 2 < width) text.insert(stage_.size(), "  " + bar(done, total_));
-  write_error("\r" + text + "\x1b[K");
+  text = "\r" + text + "\x1b[K";
+  if (!below_.empty()) text += "\r\n" + below_.substr(0, width - 1) + "\x1b[K\x1b[A\r";
+  write_stderr(text);
   drawn_ = true;
 }
 
-void ProgressBar::clear() {
-  if (drawn_) write_error("\r\x1b[K");
-  drawn_ = false;
+void ProgressBar::tell_launcher(bool ended) {
+  const std::string line =
+      dist::stage_line({ended, done_.load(std::memory_order_relaxed), total_, unit_, stage_, note_});
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
-// stderr that cannot be written is nobody's to report to.
-void ProgressBar::write_error(std::string_view text) {
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+// To the end of the screen: there may be a line below.
+void ProgressBar::clear() {
+  if (drawn_) write_stderr("\r\x1b[J");
+  drawn_ = false;
 }
 
 }  // namespace mlx::cmd

@@ -1,4 +1,5 @@
-// Progress on stderr: a bar with rate and ETA on a terminal, one line every ten seconds elsewhere, nothing under -q.
+// Progress on stderr: a bar with rate and ETA on a terminal, one line every ten seconds elsewhere, nothing under -q. A
+// rank whose launcher listens tells it instead, and the launcher shows it.
 //
 // advance() may be called from any thread; everything else belongs to the thread that runs the command.
 #pragma once
@@ -23,15 +24,19 @@ class ProgressBar final : public Progress {
   void warn(std::string_view text) override;  // shown even under -q
 
   void print_line(std::string_view text);  // a line on stderr, with the bar out of its way
+  // The same for a line that another mlx has made for people.
+  void pass_on(std::string_view line);
+  // A second line, below the bar; elsewhere than on a terminal it stands behind the first one. "" for none.
+  void set_below(std::string_view text);
 
  private:
-  void draw(double now);  // holding mutex_
+  void tell_launcher(bool ended);  // holding mutex_
+  void draw(double now);           // holding mutex_
   void clear();
-  void write_error(std::string_view text);
 
-  const bool quiet_, colour_, terminal_;
+  const bool quiet_, colour_, told_, terminal_;
   std::mutex mutex_;
-  std::string stage_, unit_, note_;
+  std::string stage_, unit_, note_, below_;
   std::uint64_t total_ = 0;
   std::atomic<std::uint64_t> done_{0};
   std::atomic<bool> active_{false};

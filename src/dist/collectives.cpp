@@ -52,6 +52,22 @@ std::vector<Bytes> all_gather(Communicator& ranks, ByteView own) {
   return all;
 }
 
+std::vector<Bytes> gather(Communicator& ranks, int root, ByteView own) {
+  if (ranks.rank() != root) {
+    send_sized(ranks, root, own);
+    return {};
+  }
+  std::vector<Bytes> all(static_cast<std::size_t>(ranks.ranks()));
+  for (int from = 0; from < ranks.ranks(); ++from) {
+    Bytes& bytes = all[static_cast<std::size_t>(from)];
+    if (from == root)
+      bytes.assign(own.begin(), own.end());
+    else
+      bytes = receive_sized(ranks, from);
+  }
+  return all;
+}
+
 void barrier(Communicator& ranks) {
   all_gather(ranks, {});
 }

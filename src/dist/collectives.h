@@ -15,6 +15,8 @@ void send_bytes(Communicator& ranks, int to, ByteView bytes);
 Bytes receive_bytes(Communicator& ranks, int from);
 // Every rank's bytes, by rank.
 std::vector<Bytes> all_gather(Communicator& ranks, ByteView own);
+// Every rank's bytes, by rank, for the root; nothing for the others.
+std::vector<Bytes> gather(Communicator& ranks, int root, ByteView own);
 // Returns when all ranks have called it.
 void barrier(Communicator& ranks);
 

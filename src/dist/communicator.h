@@ -15,10 +15,13 @@
 
 namespace mlx::dist {
 
-// What a rank does now. Written by its own threads, read by any.
+// What a rank does now, and has done in the steps of this process. Written by its own threads, read by any.
 struct Activity {
   std::atomic<std::int64_t> step = 0;  // of the training; 0 before the first
   std::atomic<int> waits_for = -1;     // another rank; -1 for none
+  std::atomic<const char*> unit = "examples";
+  std::atomic<std::int64_t> units = 0, bytes_sent = 0;
+  std::atomic<double> seconds = 0, reading = 0, waiting = 0;  // of steps; of these, for batches and for other ranks
 };
 
 class Communicator {

@@ -70,20 +70,18 @@ void GradientSum::fill(std::size_t at) {
   bucket.sum.add();
   if (!bucket.sum.is_complete() || !thread_) return;
   ++filled_;
-  thread_->post([this, &bucket, tag = static_cast<int>(at % (Communicator::kTags - 2))] { exchange(bucket.sum, tag); });
+  thread_->post([this, &bucket, number = static_cast<int>(at)] { exchange(bucket.sum, number); });
 }
 
 // Begins a bucket's exchange, and sees to those that are under way until the next bucket is filled.
-void GradientSum::exchange(TreeSum& sum, int tag) {
+void GradientSum::exchange(TreeSum& sum, int bucket) {
   const double began = seconds_now();
-  const std::int64_t sent = sum.begin(communicator_, tag);
+  const std::int64_t sent = sum.begin(communicator_, bucket % (Communicator::kTags - 2));
   under_way_.push_back(&sum);
   const std::int64_t begun = ++begun_;
   while (!under_way_.empty() && filled_ == begun)
     if (under_way_.front()->advance(communicator_)) under_way_.pop_front();
-  const std::lock_guard lock(mutex_);
-  cost_.exchanging += seconds_now() - began;
-  cost_.bytes_sent += sent;
+  account({bucket, began, seconds_now() - began, sent});
 }
 
 void GradientSum::end_term() {
@@ -98,8 +96,14 @@ void GradientSum::wait() {
   CHECK(term_ == held_.end);
   const double began = seconds_now();
   if (thread_) thread_->wait();
+  account({-1, began, seconds_now() - began, 0});
+}
+
+void GradientSum::account(const Span& span) {
   const std::lock_guard lock(mutex_);
-  cost_.waiting += seconds_now() - began;
+  (span.bucket < 0 ? cost_.waiting : cost_.exchanging) += span.seconds;
+  cost_.bytes_sent += span.bytes_sent;
+  if (keeps_spans_) spans_.push_back(span);
 }
 
 std::span<float> GradientSum::sum(std::size_t i) {
@@ -118,6 +122,16 @@ std::int64_t GradientSum::memory(std::int64_t bytes, int ranks, int terms, Wire 
   const std::int64_t nodes = std::max<std::int64_t>(1, std::bit_width(own - 1));
   const std::int64_t packed = wire == Wire::kBF16 ? bytes : 0;  // what leaves and what arrives, of half the size each
   return bytes * nodes + (ranks > 1 ? bytes + packed : 0);
+}
+
+void GradientSum::keep_spans(bool on) {
+  const std::lock_guard lock(mutex_);
+  keeps_spans_ = on;
+}
+
+std::vector<GradientSum::Span> GradientSum::spans() const {
+  const std::lock_guard lock(mutex_);
+  return spans_;
 }
 
 GradientSum::Cost GradientSum::cost() const {

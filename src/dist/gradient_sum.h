@@ -45,6 +45,14 @@ class GradientSum {
     double exchanging = 0, waiting = 0;
   };
   Cost cost() const;
+  // When it communicated, for a trace: an exchange of a bucket, or (bucket -1) wait(), on the clock of seconds_now().
+  struct Span {
+    int bucket = 0;
+    double start = 0, seconds = 0;
+    std::int64_t bytes_sent = 0;
+  };
+  void keep_spans(bool on);
+  std::vector<Span> spans() const;
   // The bytes that sums of `bytes` bytes of arrays take on a rank.
   static std::int64_t memory(std::int64_t bytes, int ranks, int terms, Wire wire);
   static constexpr std::int64_t kBucket = std::int64_t{25} << 20;  // the most bytes, unless an array has more
@@ -59,7 +67,8 @@ class GradientSum {
     std::size_t arrays = 0, missing = 0;  // missing in the current micro-batch
   };
   void fill(std::size_t bucket);
-  void exchange(TreeSum& sum, int tag);
+  void exchange(TreeSum& sum, int bucket);
+  void account(const Span& span);
 
   Communicator& communicator_;
   Terms held_;
@@ -69,8 +78,10 @@ class GradientSum {
   std::atomic<std::int64_t> filled_ = 0;  // buckets that have been posted to the thread
   std::int64_t begun_ = 0;                // of these; the thread's own
   std::deque<TreeSum*> under_way_;        // begun and not done; the thread's own
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;              // of all below
   Cost cost_;
+  bool keeps_spans_ = false;
+  std::vector<Span> spans_;
   std::unique_ptr<Background> thread_;  // last, so that it ends first
 };
 

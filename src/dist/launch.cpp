@@ -130,10 +130,9 @@ std::vector<std::string> mpirun_command(const Launch& launch) {
   return argv;
 }
 
-RanksEnd run_ranks(const Launch& launch, const Interruption& interruption,
-                   const std::function<void(std::string_view)>& say) {
+RanksEnd run_ranks(const Launch& launch, const Interruption& interruption, RanksListener& listener) {
   Child mpirun = start(mpirun_command(launch));
-  Watch watch(say);
+  Watch watch(listener);
   RanksEnd out;
   std::optional<Watch::Clock::time_point> ended;  // since when they are asked to end
   bool passed_on = false;

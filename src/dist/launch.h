@@ -2,14 +2,13 @@
 // each rank, on other hosts by the user's own ssh. What the ranks print comes out of our own streams.
 #pragma once
 
-#include <functional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/interruption.h"
 #include "dist/hosts.h"
+#include "dist/watch.h"
 
 namespace mlx::dist {
 
@@ -38,10 +37,9 @@ struct RanksEnd {
   std::string
       why;  // which rank is lost, or ended by a signal, or why mpirun started none; "" if ranks said it themselves
 };
-// Runs all ranks to their end. What they write to stderr goes to `say`, line by line. An interruption is passed on to
-// the ranks, whose first one says how far it came. A rank that says nothing for some seconds is lost, and the others
+// Runs all ranks to their end. The listener hears what they write to stderr, line by line. An interruption is passed on
+// to the ranks, whose first one says how far it came. A rank that says nothing for some seconds is lost, and the others
 // are ended. If this process dies, however it does, mpirun ends them. Throws kMissing if there is no mpirun.
-RanksEnd run_ranks(const Launch& launch, const Interruption& interruption,
-                   const std::function<void(std::string_view)>& say);
+RanksEnd run_ranks(const Launch& launch, const Interruption& interruption, RanksListener& listener);
 
 }  // namespace mlx::dist

@@ -1,4 +1,5 @@
-// One line a beat, written at once: "\x1emlx-rank RANK ended|alive STEP WAITS_FOR NAME".
+// One line a beat, written at once: "\x1emlx-rank RANK ended|alive STEP WAITS_FOR UNITS BYTES SECONDS READING WAITING
+// CPU UNIT NAME".
 #include "dist/pulse.h"
 
 #include <fmt/format.h>
@@ -7,6 +8,7 @@
 #include <chrono>
 #include <sstream>
 
+#include "base/process_use.h"
 #include "base/text.h"
 
 namespace mlx::dist {
@@ -38,8 +40,10 @@ Pulse::~Pulse() {
 
 void Pulse::beat(bool ended) const {
   const Activity& now = ranks_.activity();
-  const std::string line = fmt::format("{}{} {} {} {} {}\n", kMark, ranks_.rank(), ended ? "ended" : "alive",
-                                       now.step.load(), now.waits_for.load(), ranks_.name());
+  const std::string line = fmt::format("{}{} {} {} {} {} {} {:.6f} {:.6f} {:.6f} {:.6f} {} {}\n", kMark, ranks_.rank(),
+                                       ended ? "ended" : "alive", now.step.load(), now.waits_for.load(),
+                                       now.units.load(), now.bytes_sent.load(), now.seconds.load(), now.reading.load(),
+                                       now.waiting.load(), cpu_seconds(), now.unit.load(), ranks_.name());
   [[maybe_unused]] const ssize_t written = ::write(stream_, line.data(), line.size());
 }
 
@@ -48,11 +52,14 @@ std::optional<Beat> parse_beat(std::string_view line) {
   std::istringstream words{std::string(line.substr(kMark.size()))};
   Beat out;
   std::string state;
-  if (!(words >> out.rank >> state >> out.step >> out.waits_for) || out.rank < 0) return {};
+  words >> out.rank >> state >> out.step >> out.waits_for >> out.units >> out.bytes_sent;
+  words >> out.seconds >> out.reading >> out.waiting >> out.cpu >> out.unit;
+  if (!words || out.rank < 0) return {};
   if (state != "alive" && state != "ended") return {};
   out.ended = state == "ended";
   words.get();
   std::getline(words, out.name);
+  out.unit = printable(out.unit.substr(0, kLongestName));
   out.name = printable(out.name.substr(0, kLongestName));
   return out;
 }

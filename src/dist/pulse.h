@@ -41,7 +41,11 @@ struct Beat {
   bool ended = false;
   std::int64_t step = 0;  // 0: before the first
   int waits_for = -1;     // another rank
-  std::string name;       // "rank 2 on b"
+  // As in Activity; `cpu`: seconds that its threads ran.
+  std::int64_t units = 0, bytes_sent = 0;
+  double seconds = 0, reading = 0, waiting = 0, cpu = 0;
+  std::string unit;  // "images"
+  std::string name;  // "rank 2 on b"
 };
 // A line of a stream; nullopt if it is something else that the rank says.
 std::optional<Beat> parse_beat(std::string_view line);

@@ -20,8 +20,9 @@ bool is_ruler(std::string_view line) {
   return line.size() >= kShortest && line.find_first_not_of('-') == std::string_view::npos;
 }
 
-// "[host:123] ...": MPI's note about a message of its own.
+// "[host:123] ...": MPI's note about a message of its own; and what it says of a signal that we have sent it.
 bool is_note(std::string_view line) {
+  if (line.starts_with("mpirun: Forwarding signal ")) return true;
   const std::size_t end = line.find("] ");
   const std::size_t colon = line.substr(0, end).rfind(':');
   return line.starts_with('[') && end != std::string_view::npos && colon != std::string_view::npos && colon + 1 < end &&
@@ -45,8 +46,13 @@ void Watch::finish() {
 
 void Watch::take_line(std::string_view line, Clock::time_point now) {
   if (std::optional<Beat> beat = parse_beat(line)) {
+    listener_.hear_beat(*beat, now);
     const int rank = beat->rank;
     heard_[rank] = {std::move(*beat), now};
+  } else if (is_rank_line(line)) {
+    if (const std::optional<Said> said = parse_said(line)) listener_.hear_line(said->rank, said->text);
+    if (const std::optional<Stage> stage = parse_stage(line)) listener_.hear_stage(*stage);
+    if (const std::optional<std::string> run = parse_run(line)) listener_.hear_run(*run);
   } else if (is_ruler(line)) {
     if (by_mpirun_) end_message();
     by_mpirun_ = !by_mpirun_;
@@ -54,7 +60,7 @@ void Watch::take_line(std::string_view line, Clock::time_point now) {
     if (const std::string_view text = trimmed(line); !text.empty() && message_.size() < kLongestMessage)
       message_ += (message_.empty() ? "" : " ") + printable(text);
   } else if (!is_note(line)) {
-    say_(line);
+    listener_.hear_line(-1, line);
   }
 }
 

@@ -80,6 +80,8 @@ void take_part(const store::Store& store, Pool& pool, const OtherRank& rank, Pro
   loop.backend = backend;
   loop.memory = work.memory;
   loop.verify_every = work.verify_every;
+  Profiler profiler(backend, pool);
+  if (work.profile) loop.profiler = &profiler;
   const Digest dataset = Digest::parse(work.dataset);
   if (!work.records_only) return train_along(prepared, dataset, loop, store, pool, rank.ranks, progress);
   std::vector<int> members(static_cast<std::size_t>(rank.ranks.ranks()) - 1);

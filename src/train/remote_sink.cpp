@@ -61,6 +61,8 @@ constexpr std::array kCounts{&MemoryForecast::process, &MemoryForecast::weights,
 Json encode(const TrainingResult& result) {
   Json memory = Json::array();
   for (const auto count : kCounts) memory.push_back(result.memory.*count);
+  Json ranks = Json::array();
+  for (const RankFigures& rank : result.ranks) ranks.push_back(to_json(rank));
   return {{"call", "done"},
           {"steps", result.steps},
           {"kept", result.kept},
@@ -76,7 +78,8 @@ Json encode(const TrainingResult& result) {
           {"exchanging", exact(result.communication.exchanging)},
           {"waiting", exact(result.communication.waiting)},
           {"device", result.memory.device},
-          {"memory", memory}};
+          {"memory", memory},
+          {"ranks", ranks}};
 }
 
 TrainingResult decode_result(const Message& message) {
@@ -93,6 +96,7 @@ TrainingResult decode_result(const Message& message) {
   out.peak_memory = json_int(text, "peak_memory", kWhat);
   out.communication = {json_int(text, "bytes_sent", kWhat), number(text.at("exchanging")), number(text.at("waiting"))};
   out.memory.device = json_string(text, "device", kWhat);
+  for (const Json& rank : json_array(text, "ranks", kWhat)) out.ranks.push_back(figures_from(rank));
   for (std::size_t i = 0; i < kCounts.size(); ++i) out.memory.*kCounts[i] = text.at("memory").at(i).get<std::int64_t>();
   return out;
 }

@@ -184,6 +184,17 @@ Json skipped_json(const TrainingData& data, const TrainConfig& config) {
   return out;
 }
 
+int ranks_of(const Training& t) {
+  return t.options.ranks ? t.options.ranks->ranks() - (t.options.records_only ? 1 : 0) : 1;
+}
+
+// Of all ranks.
+std::int64_t threads_of(const Training& t, const TrainingResult& result) {
+  std::int64_t threads = 0;
+  for (const RankFigures& rank : result.ranks) threads += rank.threads;
+  return threads > 0 ? threads : t.repository.pool().threads();
+}
+
 Json summary_of(const Training& t, const TrainingResult& result) {
   Json out = {{"cpu_seconds", cpu_seconds()},
               {"loss", result.loss},
@@ -196,11 +207,16 @@ Json summary_of(const Training& t, const TrainingResult& result) {
   if (result.accuracy) out["accuracy"] = *result.accuracy;
   for (const auto& [name, value] : result.valid) out["valid_" + name] = value;
   if (result.from > 0) out["resumed_from"] = result.from;
+  const double hours = result.seconds / 3600;
+  out["rank_hours"] = hours * ranks_of(t);
+  out["core_hours"] = hours * static_cast<double>(threads_of(t, result));
   if (t.options.ranks) {
-    out["ranks"] = t.options.ranks->ranks() - (t.options.records_only ? 1 : 0);
-    out["communication"] = {{"bytes_sent", result.communication.bytes_sent},
-                            {"seconds", result.communication.exchanging},
-                            {"waiting", result.communication.waiting}};
+    out["ranks"] = ranks_of(t);
+    Json communication = {{"bytes_sent", result.communication.bytes_sent},
+                          {"seconds", result.communication.exchanging},
+                          {"waiting", result.communication.waiting}};
+    add_ranks(communication, result.ranks, t.data.kind->unit);
+    out["communication"] = std::move(communication);
   }
   if (result.kept != result.steps) out["kept_step"] = result.kept;
   if (result.stopped_early) out["stopped_early"] = true;
@@ -261,12 +277,14 @@ SharedWork shared_work(const Training& t) {
   work.memory = t.options.memory;
   work.verify_every = t.options.verify_every;
   work.records_only = t.options.records_only;
+  work.profile = t.options.profiler != nullptr;
   return work;
 }
 
 // The body: trains, stores the model, returns the summary.
 Json train_in(Training& t, work::ActiveRun& run) {
   t.run = run.id;
+  if (t.options.begun) t.options.begun(run.id);
   t.call.tell(shared_work(t));
   const TrainingData data = load_training_data(t.repository.store(), t.dataset.digest, t.config, t.progress);
   const LoopOptions loop = loop_options(t, run);

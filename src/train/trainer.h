@@ -24,6 +24,7 @@ struct TrainOptions {
   std::int64_t memory = 0;                         // bytes that the training may take; 0: unlimited. Changes no bit.
   std::function<void(const std::string&)> tell;    // receives lines for people, such as the memory forecast
   std::function<void(const std::string&)> notice;  // receives lines that they must see: which run it continues
+  std::function<void(const std::string&)> begun;   // receives the id of the run
   bool merge = false;                   // for a model with adapters: also make a version with the adapters merged
   dist::Communicator* ranks = nullptr;  // that train together; null: this one alone
   int planned_ranks = 1;                // for ask_training(), which has none

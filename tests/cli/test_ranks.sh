@@ -99,6 +99,93 @@ same "$(json "'resumed_from' in d['summary']")" True
 expect 0 long --force --json
 same "$resumed" "$(digest)"
 
+# What the launcher sees of its ranks: how fast they go, off a terminal in the line of each interval; a slow one, told
+# once with what it waits for; and all of it in the run. The text of a warning is kept as that of its rank.
+slow() { # stops rank 1 most of the time, as another process on its core would, until it is gone
+  local process=
+  until [ -n "$process" ]; do sleep 0.1; process=$(for p in $(here_run); do if grep -qxz OMPI_COMM_WORLD_RANK=1 "/proc/$p/environ" 2>/dev/null; then echo "$p"; fi; done); done
+  sleep 1
+  while kill -STOP "$process" 2>/dev/null; do sleep 0.4; kill -CONT "$process" 2>/dev/null; sleep 0.08; done
+}
+# It computes for most of a step: where messages take that time, nobody is told.
+config wide bars 'family = "cnn"' 'layers = [{ conv = 256 }, { conv = 256 }, { pool = "max", size = 2 }, { flatten = true }]'
+sed -i 's/^epochs = 2/epochs = 5000/' wide.toml
+"$mlx_binary" train -c wide.toml --ranks 2 >"$work/.out" 2>"$work/.err" &
+launcher=$!
+slow & slower=$!
+for _ in {1..400}; do grep -q ' is slow: ' "$work/.err" && grep -q 'slowest rank' "$work/.err" && break; sleep 0.1; done
+kill -TERM $launcher
+code=0; wait $launcher || code=$?
+same "$code" 143
+wait $slower || true
+all_gone
+has "$(cat .err)" 'mlx: warning: rank 1 on '
+has "$(cat .err)" ' a step where the other takes '
+has "$(cat .err)" '; it waits for cores: it gets '
+has "$(grep '^training ' .err)" ' images/s  slowest rank '
+has "$(grep '^training ' .err)" ' waiting '
+same "$(grep -c ' is slow: ' .err)" 1
+lacks "$(cat .err)" $'\x1e'
+expect 0 mlx log --runs --json
+run=$(json "d['runs'][0]['id']")
+expect 0 mlx show "$run" --rank-log 0
+has "$out" 'error: interrupted after step'
+lacks "$out" 'is slow'
+lacks "$out" 'training '
+same "$(mlx show "$run" --json | python3 -c 'import json,sys; print([l["of"].split(" on ")[0] for l in json.load(sys.stdin)["logs"]])')" "['rank 0']"
+has "$(mlx show "$run")" '  (--rank-log N prints one)'
+expect 0 mlx show "$run" --rank-log all --json
+same "$(json "d['kind'], len(d['logs'])")" "('log', 1)"
+error 3 'nothing is kept of rank 1' mlx show "$run" --rank-log 1
+error 2 'expected the number of a rank' mlx show "$run" --rank-log x
+error 2 'a version has no ranks' mlx show mlp --rank-log 0
+expect 0 mlx train -c gpt2.toml --ranks 2 --force --json
+run=$(json "d['run']")
+same "$(json "[r['rank'] for r in d['summary']['communication']['ranks']]")" "[0, 1]"
+same "$(json "all(r['bytes_sent'] > 0 and 0 <= r['waiting_share'] <= 1 and r['tokens_per_second'] > 0 for r in d['summary']['communication']['ranks'])")" True
+same "$(json "abs(d['summary']['rank_hours'] - 2 * d['summary']['seconds'] / 3600) < 1e-12 and d['summary']['core_hours'] > 0")" True
+has "$(mlx show "run:$run")" 'computing'
+expect 0 mlx show "run:$run" --metric ranks/communication_share --json
+same "$(json "len(d['points']) > 0 and all(0 <= p['value'] <= 1 for p in d['points'])")" True
+error 3 'no rank said anything' mlx show "run:$run" --rank-log 0
+expect 0 mlx train -c gpt2.toml --ranks 2 --force
+has "$out" '2 ranks: '
+has "$out" ' rank-hours'
+expect 0 mlx train -c gpt2.toml --ranks 2 --force --quiet
+same "$err" ''
+
+# A profile of all ranks, in one trace: a process each, on one clock.
+expect 0 mlx train -c cnn.toml --set train.accumulate=2 --ranks 2 --force --profile --trace steps.json
+has "$out" 'exchange'
+has "$out" '  rank 1 on '
+has "$out" '  waiting '
+python3 - <<'PY' || fail "steps.json is no trace of two ranks: $(head -c 300 steps.json)"
+import json
+events = json.load(open("steps.json"))
+names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+assert [names[pid].split(" on ")[0] for pid in sorted(names)] == ["rank 0", "rank 1"], names
+spans = [e for e in events if e["ph"] == "X"]
+of = lambda pid, cat: [e for e in spans if e["pid"] == pid and e["cat"] == cat]
+first, second = of(1, "step"), of(2, "step")
+assert len(first) == len(second) > 2 and [e["name"] for e in first] == [e["name"] for e in second]
+for a, b in zip(first, second):  # the same step, at the same time
+    assert a["ts"] < b["ts"] + b["dur"] and b["ts"] < a["ts"] + a["dur"], (a, b)
+for pid in 1, 2:
+    assert of(pid, "conv2d") and of(pid, "wait")
+    exchanges = of(pid, "exchange")
+    assert len(exchanges) >= len(first) and {e["tid"] for e in exchanges} == {2} and exchanges[0]["name"] == "bucket 0"
+assert min(e["ts"] for e in spans) == 0
+PY
+expect 0 mlx train -c cnn.toml --set train.accumulate=2 --ranks 2 --force --profile --json
+same "$(json "[r['name'].split(' on ')[0] for r in d['profile']['ranks']]")" "['rank 0', 'rank 1']"
+same "$(json "all(0 <= r['waiting_seconds'] <= r['seconds'] and r['bytes_sent'] > 0 and r['exchange_seconds'] > 0 for r in d['profile']['ranks'])")" True
+same "$(json "d['profile']['waiting_seconds'] == d['profile']['ranks'][0]['waiting_seconds']")" True
+# The report draws what each rank did.
+expect 0 mlx report cnn --out report.html
+has "$(cat report.html)" '<svg class="ranks"'
+has "$(cat report.html)" 'rect class="computing"'
+has "$(cat report.html)" '>rank 1 · '
+
 # Ranks that compare their bits find them the same.
 expect 0 mlx train -c gpt2.toml --set train.accumulate=2 --ranks 2 --verify-every 1 --force --json
 verified=$(digest)

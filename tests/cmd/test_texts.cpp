@@ -11,6 +11,8 @@
 #include "cmd/cli/progress_bar.h"
 #include "cmd/cli/terminal.h"
 #include "cmd/describe.h"
+#include "cmd/rank_logs.h"
+#include "cmd/rank_view.h"
 
 using namespace mlx;
 using namespace mlx::cmd;
@@ -22,6 +24,36 @@ TEST_CASE("progress says share, rate and time left") {
   CHECK(progress_text("send", 2 << 20, 4 << 20, "B", 1, "") == "send   50 %  2.0 MiB/s  ETA 0:01");
   CHECK(progress_text("x", 1, 7201, "steps", 1, "") == "x    0 %  1 steps/s  ETA 2:00:00");
   CHECK(progress_text("x", 9, 3, "steps", 1, "") == "x  100 %  9 steps/s");
+}
+
+TEST_CASE("ranks: their pace is one line") {
+  dist::Pace::Figures figures;
+  figures.unit = "images";
+  figures.units_per_second = 12345, figures.bytes_per_second = 3 << 20;
+  figures.hosts = {{"a", 345}};
+  figures.waiting = 0.126, figures.slowest = "rank 1 on b", figures.factor = 1.3;
+  CHECK(pace_text(figures) == "12.3k images/s  slowest rank 1 on b 1.30x  waiting 13 %  3.0 MiB/s");
+  figures.hosts.emplace_back("b", 12000);
+  CHECK(pace_text(figures).starts_with("12.3k images/s of a 345, b 12.0k  slowest"));
+  for (const char* host : {"c", "d", "e", "f"}) figures.hosts.emplace_back(host, 1);
+  CHECK(pace_text(figures).starts_with("12.3k images/s of a 345, b 12.0k, c 1, d 1 and 2 more  slowest"));
+}
+
+TEST_CASE("ranks: what they say is kept without colours, from its last lines on") {
+  RankLogs logs;
+  logs.add(1, "mlx: \x1b[33mwarning:\x1b[0m one");
+  logs.add(-1, "a\x07library");
+  logs.add(1, "two");
+  CHECK(logs.texts().at(1) == "mlx: warning: one\ntwo\n");
+  CHECK(logs.texts().at(-1) == "a\\x07library\n");
+  for (int i = 0; i < 50000; ++i) logs.add(0, std::string(60, 'x') + std::to_string(i));
+  const std::string kept = logs.texts().at(0);
+  CHECK(kept.size() <= RankLogs::kMost);
+  CHECK(kept.size() > RankLogs::kMost - 200);
+  CHECK(kept.starts_with("(what came before is not kept)\nx"));
+  CHECK(kept.ends_with("x49999\n"));
+  for (int rank = 2; rank < 10000; ++rank) logs.add(rank, "x");
+  CHECK(logs.texts().size() == RankLogs::kMostRanks);
 }
 
 TEST_CASE("bug: a wrong clock was believed without a word") {

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "dist/clock_offset.h"
 #include "dist/collectives.h"
 #include "dist/mpi.h"
 #include "dist/replicas.h"
@@ -152,6 +154,15 @@ TEST_CASE("ranks are those that mpirun or srun says it has started") {
   CHECK_EQ(started({{"PMIX_RANK", "0"}, {"SLURM_STEP_NUM_TASKS", "3"}}), 3);
   CHECK_EQ(started({{"SLURM_STEP_NUM_TASKS", "3"}}), 1);  // srun --mpi=none
   CHECK_EQ(started({{"PMIX_RANK", "0"}, {"SLURM_STEP_NUM_TASKS", "3"}, {"OMPI_COMM_WORLD_SIZE", "1"}}), 1);
+}
+
+TEST_CASE("the root gathers the bytes of all, and clocks of one machine are the same") {
+  on_ranks(3, [](Communicator& ranks) {
+    const std::vector<Bytes> all = gather(ranks, 1, as_bytes(std::string(static_cast<std::size_t>(ranks.rank()), 'x')));
+    require(all.size() == (ranks.rank() == 1 ? 3U : 0U), "another rank gathered");
+    for (std::size_t i = 0; i < all.size(); ++i) require(all[i].size() == i, "bytes of another rank");
+    require(std::abs(clock_offset(ranks)) < 0.5, "the clocks are apart");
+  });
 }
 
 TEST_CASE("replicas: the rank with other bits is named by all") {

@@ -108,11 +108,32 @@ TEST_CASE("hosts: facts go through JSON, and what is wrong in them is said") {
   CHECK(obstacles(own, other, {.portable = true}).size() == 2);
 }
 
-TEST_CASE("hosts: a beat says where a rank is, and its end") {
+// What people would read: "rank 1: text|".
+class Heard final : public RanksListener {
+ public:
+  void hear_beat(const Beat&, Clock::time_point) override { ++beats; }
+  void hear_line(int rank, std::string_view line) override {
+    said += (rank < 0 ? "" : "rank " + std::to_string(rank) + ": ") + std::string(line) + "|";
+  }
+  void hear_stage(const Stage& stage) override { said += "[" + stage.name + "]"; }
+  void hear_run(const std::string& run) override { said += "<" + run + ">"; }
+
+  std::string said;
+  int beats = 0;
+};
+
+// The numbers of a beat from UNITS on.
+const std::string kCounted = "40 1000 2.5 0.25 0.5 3.5 images ";
+
+TEST_CASE("hosts: a beat says where a rank is, what it has done, and its end") {
   const std::unique_ptr<Communicator> alone = lone_rank();
   std::array<int, 2> ends{};
   REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
   alone->activity().step = 12;
+  alone->activity().units = 40;
+  alone->activity().bytes_sent = 1000;
+  alone->activity().waiting = 0.5;
+  alone->activity().unit = "images";
   { const Pulse pulse(*alone, ends[1]); }
   ::close(ends[1]);
   std::array<char, 1024> bytes{};
@@ -127,28 +148,38 @@ TEST_CASE("hosts: a beat says where a rank is, and its end") {
   REQUIRE(last);
   CHECK(first->step == 12);
   CHECK(first->waits_for == -1);
+  CHECK(first->units == 40);
+  CHECK(first->bytes_sent == 1000);
+  CHECK(first->waiting == 0.5);
+  CHECK(first->cpu > 0);
+  CHECK(first->unit == "images");
   CHECK(first->name == alone->name());
   CHECK(!first->ended);
   CHECK(last->ended);
-  for (const char* other : {"", "mlx-rank 0 alive 1 -1 x", "\x1emlx-rank ", "\x1emlx-rank -1 alive 1 -1 x",
-                            "\x1emlx-rank 0 dead 1 -1 x", "\x1emlx-rank 99999999999999999999 alive 1 -1 x"})
-    CHECK(!parse_beat(other));
+  CHECK(parse_beat("\x1emlx-rank 0 alive 1 -1 " + kCounted + "x"));
+  for (const char* other : {"mlx-rank 0 alive 1 -1 ", "\x1emlx-rank -1 alive 1 -1 ", "\x1emlx-rank 0 dead 1 -1 ",
+                            "\x1emlx-rank 99999999999999999999 alive 1 -1 ", "\x1emlx-rank 0 alive 1 -1 x "})
+    CHECK(!parse_beat(other + kCounted + "x"));
+  for (const char* other : {"", "\x1emlx-rank ", "\x1emlx-rank 0 alive 1 -1 x"}) CHECK(!parse_beat(other));
 }
 
 TEST_CASE("hosts: a watch tells people's lines, mpirun's and beats apart, in whatever pieces they come") {
   const std::string ruler(74, '-');
-  const std::string all = "warning: x\n\x1emlx-rank 1 alive 7 0 rank 1 on b\n" + ruler +
-                          "\nWARNING: Open MPI failed to TCP connect to a peer: a connection\n" + ruler +
-                          "\n[b:123] 2 more processes have sent help message\n[1/2] is no note\n" + ruler +
-                          "\nmpirun noticed that process rank 1 with PID 0 on node b exited on signal 9 (Killed).\n" +
-                          ruler + "\nlast";
+  const std::string all =
+      "warning: x\n\x1emlx-rank 1 alive 7 0 " + kCounted + "rank 1 on b\n" + said_line(1, "y") +
+      run_line("0123456789abcdef") + stage_line({false, 1, 2, "steps", "s", "n"}) + "\x1emlx-later 1\n" + ruler +
+      "\nWARNING: Open MPI failed to TCP connect to a peer: a connection\n" + ruler +
+      "\n[b:123] 2 more processes have sent help message\nmpirun: Forwarding signal 10 to job\n[1/2] is no note\n" +
+      ruler + "\nmpirun noticed that process rank 1 with PID 0 on node b exited on signal 9 (Killed).\n" + ruler +
+      "\nlast";
   const Watch::Clock::time_point now{};
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, all.size()}) {
-    std::string said;
-    Watch watch([&](std::string_view line) { said += std::string(line) + "|"; });
+    Heard heard;
+    Watch watch(heard);
     for (std::size_t at = 0; at < all.size(); at += piece) watch.take(std::string_view(all).substr(at, piece), now);
     watch.finish();
-    CHECK(said == "warning: x|[1/2] is no note|last|");
+    CHECK(heard.said == "warning: x|rank 1: y|<0123456789abcdef>[s][1/2] is no note|last|");
+    CHECK(heard.beats == 1);
     CHECK(watch.why() == "rank 1 on b was ended by signal 9");
     CHECK(watch.lost(now + Watch::kSilence - std::chrono::seconds(1)) == "");
     CHECK(watch.lost(now + Watch::kSilence) == "rank 1 on b has said nothing for 8 s; at step 7 it waited for rank 0");
@@ -157,7 +188,8 @@ TEST_CASE("hosts: a watch tells people's lines, mpirun's and beats apart, in wha
 
 TEST_CASE("hosts: a lost daemon is a lost host, and what follows from it is no reason") {
   const std::string ruler(74, '-');
-  Watch watch([](std::string_view) {});
+  Heard heard;
+  Watch watch(heard);
   const auto message = [&](const std::string& text) {
     watch.take(ruler + "\n" + text + "\n" + ruler + "\n", Watch::Clock::time_point());
   };
@@ -186,10 +218,13 @@ TEST_CASE("hosts: a connection that repeats itself is in vain, if it is one of t
 }
 
 TEST_CASE("hosts: of silent ranks the one that fell silent first is lost, and none that has ended") {
-  Watch watch([](std::string_view) {});
+  Heard heard;
+  Watch watch(heard);
   const Watch::Clock::time_point now{};
-  watch.take("\x1emlx-rank 0 ended 7 -1 rank 0 on a\n\x1emlx-rank 2 alive 0 -1 rank 2 on c\n", now);
-  watch.take("\x1emlx-rank 1 alive 7 2 rank 1 on b\n", now + std::chrono::seconds(1));
+  watch.take(
+      "\x1emlx-rank 0 ended 7 -1 " + kCounted + "rank 0 on a\n\x1emlx-rank 2 alive 0 -1 " + kCounted + "rank 2 on c\n",
+      now);
+  watch.take("\x1emlx-rank 1 alive 7 2 " + kCounted + "rank 1 on b\n", now + std::chrono::seconds(1));
   CHECK(watch.lost(now + Watch::kSilence * 2)
             .starts_with("rank 2 on c has said nothing for 8 s; at step 0 it read the data"));
   CHECK(watch.why() == "");

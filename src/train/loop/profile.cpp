@@ -1,4 +1,4 @@
-// Collects the session's measurements, and writes traces.
+// Collects the session's measurements, those of other ranks too, and writes traces.
 
 #include "train/loop/profile.h"
 
@@ -10,9 +10,41 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "dist/clock_offset.h"
+#include "dist/collectives.h"
 
 namespace mlx::train {
 namespace {
+
+Json to_json(const RankProfile& rank) {
+  Json trace = Json::array();
+  for (const TraceEvent& event : rank.trace)
+    trace.push_back({event.name, event.category, event.start, event.seconds, event.beside});
+  return {{"batch_seconds", rank.batch_seconds},
+          {"bytes_sent", rank.bytes_sent},
+          {"exchanging", rank.exchanging},
+          {"kernel_seconds", rank.kernel_seconds},
+          {"name", rank.name},
+          {"seconds", rank.seconds},
+          {"steps", rank.steps},
+          {"trace", std::move(trace)},
+          {"waiting", rank.waiting}};
+}
+
+RankProfile profile_from(const Json& json) {
+  constexpr const char* kWhat = "a rank's profile";
+  const auto number = [&](const char* key) { return json_number(json, key, kWhat); };
+  RankProfile out;
+  out.name = json_string(json, "name", kWhat);
+  out.steps = json_int(json, "steps", kWhat), out.bytes_sent = json_int(json, "bytes_sent", kWhat);
+  out.seconds = number("seconds"), out.batch_seconds = number("batch_seconds");
+  out.kernel_seconds = number("kernel_seconds");
+  out.waiting = number("waiting"), out.exchanging = number("exchanging");
+  for (const Json& event : json_array(json, "trace", kWhat))
+    out.trace.push_back({event.at(0).get<std::string>(), event.at(1).get<std::string>(), event.at(2).get<double>(),
+                         event.at(3).get<double>(), event.at(4).get<bool>()});
+  return out;
+}
 
 void longest_first(std::vector<graph::NodeTime>& times) {
   std::ranges::stable_sort(times, std::greater<>{}, &graph::NodeTime::seconds);
@@ -26,6 +58,12 @@ double Profile::kernel_seconds() const {
   return seconds_in_kernels;
 }
 
+void Profiler::begin(dist::Communicator& ranks) {
+  if (ranks.ranks() == 1) return;
+  ranks_ = &ranks;
+  clock_offset_ = dist::clock_offset(ranks);
+}
+
 void Profiler::begin_step() {
   step_started_ = seconds_now();
 }
@@ -34,9 +72,11 @@ void Profiler::batch_made() {
   batch_made_ = seconds_now();
 }
 
-void Profiler::end_step(graph::Session& session, std::int64_t step) {
+void Profiler::end_step(graph::Session& session, std::int64_t step, const dist::GradientSum::Cost& cost) {
+  cost_ = cost;
   if (!warm_) {
     warm_ = true;
+    first_cost_ = cost;
     return session.set_profiling(true, kTracedSteps);
   }
   const double now = seconds_now();
@@ -47,14 +87,47 @@ void Profiler::end_step(graph::Session& session, std::int64_t step) {
   profile_.trace.push_back({"batch", "data", step_started_, batch_made_ - step_started_});
 }
 
-void Profiler::finish(const graph::Session& session) {
-  if (profile_.steps == 0) return;
+void Profiler::finish(const graph::Session& session, const std::vector<dist::GradientSum::Span>& spans) {
+  if (profile_.steps == 0) return;  // on all ranks
   profile_.operations = session.profile();
+  profile_.waiting = cost_.waiting - first_cost_.waiting;
   longest_first(profile_.operations);
   for (const graph::NodeCall& call : session.calls()) {
     const graph::Node& node = session.graph().nodes[call.node];
     profile_.trace.push_back({node.name, kernels::name_of(node.op), call.start, call.seconds});
   }
+  trace_communication(spans);
+  for (TraceEvent& event : profile_.trace) event.start += clock_offset_;
+  if (ranks_) gather_ranks();
+}
+
+// Of the traced steps.
+void Profiler::trace_communication(const std::vector<dist::GradientSum::Span>& spans) {
+  double first = 0, last = 0;
+  for (const TraceEvent& event : profile_.trace) {
+    first = first == 0 ? event.start : std::min(first, event.start);
+    last = std::max(last, event.start + event.seconds);
+  }
+  for (const dist::GradientSum::Span& span : spans) {
+    if (span.start < first || span.start + span.seconds > last) continue;
+    const bool waits = span.bucket < 0;
+    profile_.trace.push_back({waits ? "wait for other ranks" : fmt::format("bucket {}", span.bucket),
+                              waits ? "wait" : "exchange", span.start, span.seconds, !waits});
+  }
+}
+
+void Profiler::gather_ranks() {
+  RankProfile own;
+  own.name = ranks_->name();
+  own.steps = profile_.steps;
+  own.seconds = profile_.seconds, own.batch_seconds = profile_.batch_seconds;
+  own.kernel_seconds = profile_.kernel_seconds();
+  own.waiting = profile_.waiting;
+  own.exchanging = cost_.exchanging - first_cost_.exchanging;
+  own.bytes_sent = cost_.bytes_sent - first_cost_.bytes_sent;
+  own.trace = profile_.trace;
+  for (const Bytes& bytes : dist::gather(*ranks_, 0, as_bytes(canonical(to_json(own)))))
+    profile_.ranks.push_back(profile_from(parse_json(as_text(bytes), "a rank's profile")));
 }
 
 const Profile& Profiler::profile() {
@@ -90,27 +163,45 @@ std::vector<graph::NodeTime> by_operation(const Profile& profile) {
   return kinds;
 }
 
-std::string chrome_trace(const Profile& profile) {
-  double origin = 0;
-  for (const TraceEvent& event : profile.trace) origin = origin == 0 ? event.start : std::min(origin, event.start);
+namespace {
+
+// One process of a trace: its names, and its events relative to `origin`.
+void add_process(Json& events, int process, const std::string& name, const std::vector<TraceEvent>& trace,
+                 double origin) {
+  constexpr int kOperations = 1, kCommunication = 2;  // threads
   const auto micros = [](double seconds) {
     return static_cast<double>(static_cast<std::int64_t>(seconds * 1e9)) / 1e3;
   };
-  Json events = Json::array();
-  const Json in_track = {{"pid", 1}, {"tid", 1}};
-  const auto add = [&](Json event) {
-    event.update(in_track);
+  const auto add = [&](Json event, int thread) {
+    event["pid"] = process, event["tid"] = thread;
     events.push_back(std::move(event));
   };
-  add({{"name", "process_name"}, {"ph", "M"}, {"args", {{"name", "mlx train"}}}});
-  add({{"name", "thread_name"}, {"ph", "M"}, {"args", {{"name", "operations"}}}});
-  for (const TraceEvent& event : profile.trace) {
+  add({{"name", "process_name"}, {"ph", "M"}, {"args", {{"name", name}}}}, kOperations);
+  add({{"name", "process_sort_index"}, {"ph", "M"}, {"args", {{"sort_index", process}}}}, kOperations);
+  add({{"name", "thread_name"}, {"ph", "M"}, {"args", {{"name", "operations"}}}}, kOperations);
+  if (std::ranges::any_of(trace, &TraceEvent::beside))
+    add({{"name", "thread_name"}, {"ph", "M"}, {"args", {{"name", "exchange of gradients"}}}}, kCommunication);
+  for (const TraceEvent& event : trace) {
     add({{"name", event.name},
          {"cat", event.category},
          {"ph", "X"},
          {"ts", micros(event.start - origin)},
-         {"dur", micros(event.seconds)}});
+         {"dur", micros(event.seconds)}},
+        event.beside ? kCommunication : kOperations);
   }
+}
+
+}  // namespace
+
+std::string chrome_trace(const Profile& profile) {
+  std::vector<RankProfile> ranks = profile.ranks;
+  if (ranks.empty()) ranks.push_back({.name = "mlx train", .trace = profile.trace});
+  double origin = 0;
+  for (const RankProfile& rank : ranks)
+    for (const TraceEvent& event : rank.trace) origin = origin == 0 ? event.start : std::min(origin, event.start);
+  Json events = Json::array();
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    add_process(events, static_cast<int>(i) + 1, ranks[i].name, ranks[i].trace, origin);
   return events.dump(1) + "\n";
 }
 

@@ -32,6 +32,7 @@ void share_work(dist::Communicator& ranks, SharedWork& work) {
                                            {"portable", work.portable},
                                            {"precision", work.precision},
                                            {"records_only", work.records_only},
+                                           {"profile", work.profile},
                                            {"sets", work.config.sets},
                                            {"verify_every", work.verify_every}});
   const auto text = [&](const char* name) { return json_string(told, name, "rank 0"); };
@@ -43,6 +44,7 @@ void share_work(dist::Communicator& ranks, SharedWork& work) {
   work.memory = json_int(told, "memory", "rank 0");
   work.records_only = json_bool(told, "records_only", "rank 0");
   work.verify_every = json_int(told, "verify_every", "rank 0");
+  work.profile = told.at("profile").get<bool>();
 }
 
 void share_state(dist::Communicator& ranks, CheckpointState& state) {

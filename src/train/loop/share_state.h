@@ -22,6 +22,7 @@ struct SharedWork {
   std::int64_t memory = 0;        // bytes that each rank may take; 0: unlimited
   std::int64_t verify_every = 0;  // LoopOptions::verify_every
   bool records_only = false;      // rank 0 does not train (remote_sink.h)
+  bool profile = false;           // all ranks do
 };
 void share_work(dist::Communicator& ranks, SharedWork& work);
 

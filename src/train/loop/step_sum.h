@@ -43,6 +43,8 @@ class StepSum {
   // afterwards; else all is as the last micro-batch left it.
   Totals finish(graph::Session& session, Pool& pool);
   dist::GradientSum::Cost cost() const { return sum_.cost(); }
+  void keep_spans(bool on) { sum_.keep_spans(on); }
+  std::vector<dist::GradientSum::Span> spans() const { return sum_.spans(); }
 
  private:
   struct Array {

@@ -45,6 +45,7 @@ class Loop {
         ranks_(options.ranks ? *options.ranks : *alone_),
         training_(built, rank_config_, data.train->describe(), options.backend,
                   config.local_sgd.wanted() ? *alone_ : ranks_, pool),
+        meter_(ranks_, data.train->describe().kind->unit, pool.threads()),
         source_(data.train->batches(data.preprocessing, batch_options(), pool)),
         saved_(seconds_now()) {
     steps_per_epoch_ = source_->batches();
@@ -66,19 +67,22 @@ class Loop {
     if (options_.tell) options_.tell(to_text(memory));
     restore();
     // Steps of an earlier process count neither in the bar's rate nor in its share.
+    if (options_.profiler) options_.profiler->begin(ranks_);
+    training_.keep_spans(options_.profiler && !is_alone());
     progress_.begin("training", static_cast<std::uint64_t>(total_steps_ - now_.step), "steps");
     const double started = seconds_now();
     while (now_.step < total_steps_ && !out_of_patience(now_.selection, config_.selection)) run_epoch();
     if (keeps_state()) checkpoint();
     sink_.end();
     progress_.end();
-    if (options_.profiler) options_.profiler->finish(training_.session());
+    if (options_.profiler) options_.profiler->finish(training_.session(), training_.spans());
     TrainingResult result = finished();
     result.memory = memory;
     result.from = from_;
     result.seconds = seconds_now() - started;
     result.peak_memory = held_at_peak();
-    result.communication = local_ ? local_->cost() : training_.communication();
+    result.communication = communication();
+    result.ranks = std::move(figures_);
     result.per_second = training_seconds_ > 0 ? static_cast<double>(trained_units_) / training_seconds_ : 0;
     return result;
   }
@@ -97,6 +101,7 @@ class Loop {
     return options;
   }
 
+  dist::GradientSum::Cost communication() const { return local_ ? local_->cost() : training_.communication(); }
   bool decides() const { return ranks_.rank() == 0; }
   bool is_alone() const { return ranks_.ranks() == 1; }
 
@@ -166,7 +171,8 @@ class Loop {
     source_->start(static_cast<std::uint64_t>(epoch), first);
     const data::BatchView* batch = next_batch();
     while (batch) {
-      units += batch->units * ranks_.ranks();  // all have as many
+      const std::int64_t batch_units = batch->units;
+      units += batch_units * ranks_.ranks();  // all have as many
       const double rate = rate_at(now_.step);
       if (!local_ && !is_alone() && progress_.interruption().signal() != 0) training_.ask_to_stop();
       training_.launch(*batch, now_.step, rate);
@@ -174,7 +180,8 @@ class Loop {
       if (ahead) batch = stage_next();
       const bool asked_to_stop = finish_step();
       if (verification_is_due()) verify_replicas();
-      if (options_.profiler) options_.profiler->end_step(training_.session(), now_.step);
+      if (options_.profiler) end_profiled_step();
+      meter_.end_step(batch_units, communication());
       progress_.advance(1);
       if (now_.step % 16 == 0) show(epoch);
       if (now_.step % steps_per_epoch_ == 0) {
@@ -196,10 +203,11 @@ class Loop {
   }
 
   const data::BatchView* next_batch() {
-    if (!options_.profiler) return source_->next();
-    options_.profiler->begin_step();
+    meter_.begin_step();
+    if (options_.profiler) options_.profiler->begin_step();
     const data::BatchView* batch = source_->next();
-    options_.profiler->batch_made();
+    meter_.batch_made();
+    if (options_.profiler) options_.profiler->batch_made();
     return batch;
   }
 
@@ -332,7 +340,20 @@ class Loop {
                      static_cast<double>(units) / seconds);
     sink_.log_metric(now_.step, "system/cores", cpu / seconds);
     sink_.log_metric(now_.step, "system/memory", static_cast<double>(resident_memory()));
+    record_ranks();
     validate();
+  }
+
+  void end_profiled_step() {
+    options_.profiler->end_step(training_.session(), now_.step, communication());
+    if (options_.profiler->has_traced()) training_.keep_spans(false);
+  }
+
+  void record_ranks() {
+    std::vector<RankFigures> all = gather(ranks_, meter_.figures());
+    if (!is_alone())
+      for (const auto& [name, value] : rank_metrics(figures_, all)) sink_.log_metric(now_.step, name, value);
+    figures_ = std::move(all);
   }
 
   void validate() {
@@ -485,6 +506,8 @@ class Loop {
   dist::Communicator& ranks_;
   TrainingStep training_;
   std::unique_ptr<LocalSgd> local_;  // null if ranks exchange gradients in every step
+  RankMeter meter_;
+  std::vector<RankFigures> figures_;  // of all ranks, at the end of the last epoch; on rank 0
   std::unique_ptr<data::BatchSource> source_;
   std::int64_t steps_per_epoch_ = 0, total_steps_ = 0;
   CheckpointState now_;             // without the session's tensors

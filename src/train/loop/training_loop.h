@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data/dataset.h"
 #include "dist/communicator.h"
@@ -15,6 +16,7 @@
 #include "train/config/selection.h"
 #include "train/loop/memory.h"
 #include "train/loop/profile.h"
+#include "train/loop/rank_meter.h"
 #include "train/loop/run_sink.h"
 #include "train/loop/training_data.h"
 
@@ -32,6 +34,7 @@ struct TrainingResult {
   double seconds = 0, per_second = 0;  // of this process; images, rows or tokens of all ranks
   dist::GradientSum::Cost communication;
   std::int64_t peak_memory = 0;  // bytes: what the forecast is about
+  std::vector<RankFigures> ranks;  // of all ranks; empty on others than rank 0
   MemoryForecast memory;
 };
 

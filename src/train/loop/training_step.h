@@ -75,6 +75,13 @@ class TrainingStep {
   // Tells all ranks in the next step's outcome.
   void ask_to_stop() { sums_->ask_to_stop(); }
   dist::GradientSum::Cost communication() const { return sums_ ? sums_->cost() : dist::GradientSum::Cost{}; }
+  // When it communicated, while that is kept; for a trace.
+  void keep_spans(bool on) {
+    if (sums_) sums_->keep_spans(on);
+  }
+  std::vector<dist::GradientSum::Span> spans() const {
+    return sums_ ? sums_->spans() : std::vector<dist::GradientSum::Span>{};
+  }
   graph::Tensors state() const;  // everything that outlives a step: what a checkpoint holds
   graph::Tensors model() const;  // of the forward graph; averages replace weights if they are kept
 
