@@ -1,5 +1,5 @@
-// Line charts, a heat map and a graph as inline SVG; colours come from the page's CSS classes, so that light and dark
-// differ in the style alone. Used by the sections.
+// Line charts, a heat map, a graph and a timeline as inline SVG; colours come from the page's CSS classes, so that
+// light and dark differ in the style alone. Used by the sections.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,18 @@ std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<doubl
 // Rows are truth, columns predicted.
 std::string confusion_svg(const std::vector<std::string>& labels,
                           const std::vector<std::vector<std::int64_t>>& confusion);
+
+// What a rank did with its time, in seconds.
+struct RankTimes {
+  double computing = 0, reading = 0, communicating = 0, waiting = 0;
+  double total() const { return computing + reading + communicating + waiting; }
+};
+struct RankLane {
+  std::string name;
+  std::vector<RankTimes> epochs;
+};
+// A lane for each rank; all have as many epochs. "" for none.
+std::string timeline_svg(const std::vector<RankLane>& lanes);
 
 // Columns from left to right by the longest path from an origin; the version `subject` is marked.
 std::string lineage_svg(const registry::Lineage& lineage, const std::vector<registry::Run>& runs,

@@ -92,7 +92,8 @@ std::string training_section(const Facts& facts) {
                                   escape(iso_time(run.started)));
   if (run.status != registry::RunStatus::kDone)
     about += " · <span class=\"bad\">" + escape(name_of(run.status)) + "</span>";
-  return section("training", "Training", about + "</p>\n<div class=\"pair\">\n" + curves + "</div>\n");
+  return section("training", "Training",
+                 about + "</p>\n<div class=\"pair\">\n" + curves + "</div>\n" + ranks_part(facts));
 }
 
 std::string environment_section(const Facts& facts) {

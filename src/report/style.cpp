@@ -43,6 +43,11 @@ svg .middle,svg .cell,svg .name{text-anchor:middle}
 .line.faint{stroke-width:1;opacity:.28}
 .line.train{stroke:var(--accent)}.dot.train{fill:var(--accent)}
 .line.valid{stroke:var(--second)}.dot.valid{fill:var(--second)}
+.ranks{min-width:640px}
+rect.computing{fill:var(--accent)}
+rect.reading{fill:var(--good)}
+rect.communicating{fill:var(--second)}
+rect.waiting{fill:var(--line)}
 .matrix svg{margin:0 auto}
 rect.right{fill:var(--accent)}
 rect.wrong{fill:var(--second)}

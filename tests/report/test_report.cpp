@@ -188,6 +188,44 @@ TEST_CASE("a whole history: every section, both precisions, the same bytes again
   CHECK(times(first, " subject\">") == 1);
 }
 
+TEST_CASE("a training on ranks: a lane and a row for each, with what they did in every epoch") {
+  History history;
+  const Version data = history.dataset("pixels");
+  const std::string run = history.start("train", "mlx train --ranks 2", {{"data", data.digest}});
+  history.log(run);
+  std::vector<registry::MetricPoint> points;
+  for (int epoch = 1; epoch <= 4; ++epoch) {
+    for (int rank = 0; rank < 2; ++rank) {
+      const auto add = [&](const char* what, double seconds) {
+        points.push_back({100 * epoch, fmt::format("ranks/{}/{}", rank, what), seconds, 0});
+      };
+      add("computing", rank == 0 ? 4 : 8), add("reading", 0), add("waiting", rank == 0 ? 6 : 2);
+    }
+  }
+  registry::log_metrics(*history.repository, run, points);
+  const Version version = history.make(
+      "clf", ArtifactKind::kModel, nn::store_model(history.repository->store(), history.model({"a", "b"}, "f32")), run);
+  Json ranks = Json::array();
+  for (const char* host : {"here", "<b>"})
+    ranks.push_back(
+        {{"host", host}, {"threads", 2}, {"steps", 400}, {"seconds", 40}, {"waiting", 8}, {"bytes_sent", 5000}});
+  registry::end_run(*history.repository, run, registry::RunStatus::kDone, {{"model", version.digest}},
+                    {{"seconds", 40}, {"steps", 400}, {"communication", {{"ranks", ranks}}}});
+  const std::string html = html_report(*history.repository, "clf");
+  CHECK(times(html, "<svg class=\"ranks\"") == 1);
+  CHECK(has(html, "Ranks over time, rank 0 · here computes 40 %, rank 1 · &lt;b&gt; computes 80 %"));
+  // Both communicate for 2 s of each epoch's 10; the first waits for the second.
+  CHECK(times(html, "<rect class=\"computing\"") == 1 + 8);
+  CHECK(times(html, "<rect class=\"communicating\"") == 1 + 8);
+  CHECK(times(html, "<rect class=\"waiting\"") == 1 + 4);
+  CHECK(times(html, "<rect class=\"reading\"") == 1);
+  CHECK(has(html, "20.0 %"));
+  CHECK(timeline_svg({}) == "");
+  CHECK(timeline_svg({{"rank 0", {}}}) == "");
+  const std::vector<RankLane> many(16, {"rank", std::vector<RankTimes>(5000, {1, 0, 0, 0})});
+  CHECK(times(timeline_svg(many), "<rect class=\"computing\"") == 1 + 16 * 160);
+}
+
 TEST_CASE("a child, a parent or an evaluation that was never fetched is left out") {
   History history;
   const std::vector<std::string> labels = {"shirt", "bag", "boot"};
