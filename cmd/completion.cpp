@@ -28,8 +28,8 @@ struct CompletionOptions {
 // Nobody is asked for a passphrase while typing, so encrypted versions complete no paths.
 class Nobody final : public registry::Unlocker {
  public:
-  std::vector<store::KeyPair> identities() override { return {}; }
-  std::optional<store::Secret> passphrase(const std::string&) override { return std::nullopt; }
+  std::vector<KeyPair> identities() override { return {}; }
+  std::optional<Secret> passphrase(const std::string&) override { return std::nullopt; }
 };
 
 // Every way to name a version: NAME, and NAME@ with vN, aliases, tags, latest and, if an alias was moved, previous.

@@ -93,7 +93,7 @@ int new_identity(const KeyOptions&, Context& context) {
     throw Error(ErrorKind::kConflict, fmt::format("{}: an identity exists already", path),
                 "`mlx key export-public` prints its public key; MLX_IDENTITY names another file");
   }
-  const store::KeyPair pair = store::x25519_generate();
+  const KeyPair pair = x25519_generate();
   make_folders(parent_path(path));
   write_file_atomically(path, as_bytes(store::identity_text(pair)), 0600);
   const std::string text = store::public_key_text(store::public_identity(pair));
@@ -129,8 +129,8 @@ int add_recipient(const KeyOptions& options, Context& context) {
 
 // A member for a passphrase that opens nothing yet.
 store::Member fresh_member(const KeyOptions& options, const std::string& name, const store::KeyFile& file) {
-  const store::Secret passphrase = another_passphrase(options.new_passphrase_file, name);
-  const std::optional<store::KeyPair> known = store::passphrase_identity(file, passphrase);
+  const Secret passphrase = another_passphrase(options.new_passphrase_file, name);
+  const std::optional<KeyPair> known = store::passphrase_identity(file, passphrase);
   if (known) {
     const auto whose = std::ranges::find(file.members, known->public_key, &store::Member::public_key);
     throw Error(ErrorKind::kUsage, fmt::format("{}: the new passphrase is that of '{}' already", name, whose->name),

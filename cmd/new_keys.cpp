@@ -32,8 +32,7 @@ bool make_keys_where_missing(registry::Keys& keys, const NewKeysOptions& options
   if (!options.recipient.empty()) {
     member = store::recipient_member(store::parse_public_key(read_public_key(options.recipient)), "first", now);
   } else {
-    const store::Secret passphrase =
-        first_passphrase(context.environment(), options.passphrase_file, "the repository's keys");
+    const Secret passphrase = first_passphrase(context.environment(), options.passphrase_file, "the repository's keys");
     member = store::passphrase_member(passphrase, "passphrase", {}, now);
   }
   keys.create(store::make_keys(member, now));

@@ -20,11 +20,11 @@ namespace {
 constexpr std::size_t kMaxPassphrase = 4096;
 
 // The bytes up to the first line feed.
-store::Secret first_line(Bytes bytes, const std::string& source) {
+Secret first_line(Bytes bytes, const std::string& source) {
   std::size_t size = 0;
   while (size < bytes.size() && bytes[size] != '\n') ++size;
-  store::Secret secret{ByteView(bytes).first(size)};
-  store::wipe(bytes);
+  Secret secret{ByteView(bytes).first(size)};
+  wipe(bytes);
   if (secret.empty()) fail(ErrorKind::kUsage, "{}: the passphrase is empty", source);
   if (secret.size() > kMaxPassphrase)
     fail(ErrorKind::kUsage, "{}: a passphrase has at most {} bytes", source, kMaxPassphrase);
@@ -34,18 +34,18 @@ store::Secret first_line(Bytes bytes, const std::string& source) {
 // One byte more than a passphrase may have, and its line feed.
 constexpr std::size_t kMostRead = kMaxPassphrase + 2;
 
-store::Secret from_file(const std::string& path) {
+Secret from_file(const std::string& path) {
   return first_line(registry::read_private_file(path, kMostRead), path);
 }
 
-store::Secret from_command(const std::string& command) {
+Secret from_command(const std::string& command) {
   ProcessResult result = run_process({"/bin/sh", "-c", command});
   if (result.exit_code != 0) {
     throw Error(ErrorKind::kRefused, fmt::format("MLX_PASSPHRASE_COMMAND ended with exit status {}", result.exit_code),
                 "it must print the passphrase");
   }
-  store::Secret secret = first_line(to_bytes(result.out), "MLX_PASSPHRASE_COMMAND");
-  store::wipe({reinterpret_cast<std::uint8_t*>(result.out.data()), result.out.size()});
+  Secret secret = first_line(to_bytes(result.out), "MLX_PASSPHRASE_COMMAND");
+  wipe({reinterpret_cast<std::uint8_t*>(result.out.data()), result.out.size()});
   return secret;
 }
 
@@ -78,7 +78,7 @@ Fd open_terminal() {
   return Fd(::open("/dev/tty", O_RDWR | O_CLOEXEC));
 }
 
-store::Secret ask(const Fd& terminal, const std::string& prompt) {
+Secret ask(const Fd& terminal, const std::string& prompt) {
   tell(terminal.get(), prompt + ": ");
   Bytes line;
   {
@@ -96,19 +96,19 @@ store::Secret ask(const Fd& terminal, const std::string& prompt) {
 }
 
 // Twice, as nobody sees what they type.
-store::Secret ask_for_new(const std::string& what, const char* otherwise) {
+Secret ask_for_new(const std::string& what, const char* otherwise) {
   const Fd terminal = open_terminal();
   if (!terminal) {
     throw Error(ErrorKind::kUsage, fmt::format("{}: a passphrase is needed, and there is no terminal to ask on", what),
                 otherwise);
   }
-  const store::Secret first = ask(terminal, "New passphrase for " + what);
+  const Secret first = ask(terminal, "New passphrase for " + what);
   if (!(ask(terminal, "The same again") == first)) fail(ErrorKind::kUsage, "the two passphrases differ");
   return first;
 }
 
 // What is given without asking anybody.
-std::optional<store::Secret> given_passphrase(const Environment& environment, const std::string& file) {
+std::optional<Secret> given_passphrase(const Environment& environment, const std::string& file) {
   if (file == "-") return first_line(registry::read_secret(STDIN_FILENO, "stdin", kMostRead), "stdin");
   if (!file.empty()) return from_file(file);
   if (const auto path = environment.get("MLX_PASSPHRASE_FILE")) return from_file(*path);
@@ -120,12 +120,12 @@ class PersonUnlocker final : public registry::Unlocker {
  public:
   PersonUnlocker(Context& context, std::string file) : context_(context), file_(std::move(file)) {}
 
-  std::vector<store::KeyPair> identities() override {
+  std::vector<KeyPair> identities() override {
     if (!path_exists(identity_path(context_.environment()))) return {};
     return {read_identity(context_.environment())};
   }
 
-  std::optional<store::Secret> passphrase(const std::string& what) override {
+  std::optional<Secret> passphrase(const std::string& what) override {
     if (auto given = given_passphrase(context_.environment(), file_)) return given;
     const Fd terminal = open_terminal();
     if (!terminal) return {};
@@ -152,13 +152,12 @@ std::unique_ptr<registry::Repository> open_repository(const std::string& folder,
   return repository;
 }
 
-store::Secret first_passphrase(const Environment& environment, const std::string& passphrase_file,
-                               const std::string& what) {
+Secret first_passphrase(const Environment& environment, const std::string& passphrase_file, const std::string& what) {
   if (auto given = given_passphrase(environment, passphrase_file)) return *given;
   return ask_for_new(what, "give it with --passphrase-file, MLX_PASSPHRASE_FILE or MLX_PASSPHRASE_COMMAND");
 }
 
-store::Secret another_passphrase(const std::string& passphrase_file, const std::string& what) {
+Secret another_passphrase(const std::string& passphrase_file, const std::string& what) {
   if (!passphrase_file.empty()) return *given_passphrase({}, passphrase_file);
   return ask_for_new(what,
                      "give it with --new-passphrase-file; MLX_PASSPHRASE_FILE and MLX_PASSPHRASE_COMMAND give the old "
@@ -171,13 +170,13 @@ std::string identity_path(const Environment& environment) {
   return join_path(config, "mlx/identity");
 }
 
-store::KeyPair read_identity(const Environment& environment) {
+KeyPair read_identity(const Environment& environment) {
   const std::string path = identity_path(environment);
   if (!path_exists(path))
     throw Error(ErrorKind::kNotFound, fmt::format("{}: no identity", path), "`mlx key new-identity` makes one");
   Bytes bytes = registry::read_private_file(path, kMostRead);
-  const store::KeyPair identity = store::parse_identity(as_text(bytes), path);
-  store::wipe(bytes);
+  const KeyPair identity = store::parse_identity(as_text(bytes), path);
+  wipe(bytes);
   return identity;
 }
 

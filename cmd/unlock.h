@@ -19,12 +19,11 @@ std::shared_ptr<registry::Unlocker> make_unlocker(Context& context, const std::s
 std::unique_ptr<registry::Repository> open_repository(const std::string& folder, Context& context);
 // The passphrase that keys are made with: given as one that unlocks is, else asked for twice on a terminal. kUsage
 // where it is empty or nobody can be asked.
-store::Secret first_passphrase(const Environment& environment, const std::string& passphrase_file,
-                               const std::string& what);
+Secret first_passphrase(const Environment& environment, const std::string& passphrase_file, const std::string& what);
 // One beside or in place of those that unlock: of its own file, or asked for; never what the environment unlocks with.
-store::Secret another_passphrase(const std::string& passphrase_file, const std::string& what);
+Secret another_passphrase(const std::string& passphrase_file, const std::string& what);
 
-std::string identity_path(const Environment& environment);     // MLX_IDENTITY, else ~/.config/mlx/identity
-store::KeyPair read_identity(const Environment& environment);  // kNotFound with a hint, kRefused if others can read it
+std::string identity_path(const Environment& environment);  // MLX_IDENTITY, else ~/.config/mlx/identity
+KeyPair read_identity(const Environment& environment);      // kNotFound with a hint, kRefused if others can read it
 
 }  // namespace mlx::cmd

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "store/crypto/crypto.h"
+#include "base/crypto.h"
 #include "store/crypto/signature.h"
 
 namespace mlx::store {

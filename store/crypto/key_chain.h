@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "store/crypto/crypto.h"
+#include "base/crypto.h"
 #include "store/crypto/signature.h"
 
 namespace mlx::store {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "store/crypto/crypto.h"
+#include "base/crypto.h"
 
 namespace mlx::store {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "store/crypto/crypto.h"
+#include "base/crypto.h"
 
 namespace mlx::store {
 

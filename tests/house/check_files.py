@@ -22,7 +22,7 @@ OWNERS = {
     r"jpeglib\.h|png\.h|tiffio\.h|webp/.*": ("src/data/images/codecs/",),
     r"toml\+\+/.*": ("src/base/toml",),
     r"(cuda|cublas|cudnn).*": ("kernels/cuda/", "kernels/cuda_emulation/"),
-    r"openssl/.*": ("src/base/", "store/crypto/crypto."),
+    r"openssl/.*": ("src/base/",),
 }
 # What the code may name only in these folders; tests name it anywhere. Above src/data nothing asks which kind a dataset is: it
 # asks the kind's row (data/kind.h), so that a new kind is one file and one row.

@@ -35,8 +35,8 @@ class InMemory {
 class KnownPassphrase final : public Unlocker {
  public:
   explicit KnownPassphrase(std::string text) : text_(std::move(text)) {}
-  std::vector<store::KeyPair> identities() override { return {}; }
-  std::optional<store::Secret> passphrase(const std::string&) override { return store::Secret(as_bytes(text_)); }
+  std::vector<KeyPair> identities() override { return {}; }
+  std::optional<Secret> passphrase(const std::string&) override { return Secret(as_bytes(text_)); }
 
  private:
   std::string text_;

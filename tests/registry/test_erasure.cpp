@@ -27,7 +27,7 @@ using namespace mlx::registry::test;
 
 namespace {
 
-constexpr store::ScryptCost kCheapest{10, 1, 1};
+constexpr ScryptCost kCheapest{10, 1, 1};
 
 // Clones of one encrypted project; what they keep themselves is encrypted where `encrypted`.
 struct Encrypted {

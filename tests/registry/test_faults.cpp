@@ -31,7 +31,7 @@ using namespace mlx::registry::test;
 
 namespace {
 
-constexpr store::ScryptCost kCheap{10, 1, 1};
+constexpr ScryptCost kCheap{10, 1, 1};
 constexpr const char* kOldPassphrase = "old";
 constexpr const char* kNewPassphrase = "new";
 

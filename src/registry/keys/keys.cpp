@@ -85,7 +85,7 @@ namespace {
 
 // For a ring that this clone knows, the cost of a passphrase is read from its own file, never from the remote's, whose
 // owner could set any cost.
-std::optional<store::KeyPair> identity_in_own(const Keys& keys, const store::KeyFile& lock, ByteView passphrase) {
+std::optional<KeyPair> identity_in_own(const Keys& keys, const store::KeyFile& lock, ByteView passphrase) {
   try {
     const store::KeyFile own = keys.file();
     if (own.ring != lock.ring || own.chain.back().id == lock.chain.back().id) return {};
@@ -99,11 +99,11 @@ std::optional<store::KeyPair> identity_in_own(const Keys& keys, const store::Key
 
 // Finds credentials that prove membership, and keeps them for the next file.
 store::Access Keys::find_access(const store::KeyFile& lock, const std::string& what) {
-  for (const store::KeyPair& identity : known_) {
+  for (const KeyPair& identity : known_) {
     if (auto access = store::unwrap_root(lock, identity)) return *access;
   }
-  const std::vector<store::KeyPair> identities = unlocker_ ? unlocker_->identities() : std::vector<store::KeyPair>();
-  for (const store::KeyPair& identity : identities) {
+  const std::vector<KeyPair> identities = unlocker_ ? unlocker_->identities() : std::vector<KeyPair>();
+  for (const KeyPair& identity : identities) {
     auto access = store::unwrap_root(lock, identity);
     if (!access) continue;
     known_.push_back(identity);
@@ -111,8 +111,7 @@ store::Access Keys::find_access(const store::KeyFile& lock, const std::string& w
   }
   const bool takes_passphrase =
       std::ranges::any_of(lock.members, [](const auto& m) { return m.kind == store::Member::Kind::kPassphrase; });
-  const std::optional<store::Secret> passphrase =
-      takes_passphrase && unlocker_ ? unlocker_->passphrase(what) : std::nullopt;
+  const std::optional<Secret> passphrase = takes_passphrase && unlocker_ ? unlocker_->passphrase(what) : std::nullopt;
   if (!passphrase) {
     const char* const by_passphrase =
         "give the passphrase on a terminal, or in MLX_PASSPHRASE_FILE or MLX_PASSPHRASE_COMMAND";
@@ -125,7 +124,7 @@ store::Access Keys::find_access(const store::KeyFile& lock, const std::string& w
     throw Error(ErrorKind::kRefused, fmt::format("{}: encrypted, and no key is unlocked", what),
                 takes_passphrase ? by_passphrase : "`mlx key new-identity` makes your key: " + by_member);
   }
-  std::optional<store::KeyPair> identity = identity_in_own(*this, lock, *passphrase);
+  std::optional<KeyPair> identity = identity_in_own(*this, lock, *passphrase);
   std::optional<store::Access> access = identity ? store::unwrap_root(lock, *identity) : std::nullopt;
   if (!access && (identity = store::passphrase_identity(lock, *passphrase)))
     access = store::unwrap_root(lock, *identity);

@@ -23,9 +23,9 @@ namespace mlx::registry {
 class Unlocker {
  public:
   virtual ~Unlocker() = default;
-  virtual std::vector<store::KeyPair> identities() = 0;
+  virtual std::vector<KeyPair> identities() = 0;
   // nullopt if there is no way to ask. `what` names what is being unlocked.
-  virtual std::optional<store::Secret> passphrase(const std::string& what) = 0;
+  virtual std::optional<Secret> passphrase(const std::string& what) = 0;
   // Prints one line, as it is, for the person who unlocks the keys.
   virtual void tell(const std::string&) {}
 };
@@ -69,7 +69,7 @@ class Keys final : public store::KeySource {
   std::mutex mutex_;
   std::optional<store::UnlockedKeys> unlocked_;
   std::shared_ptr<const store::KeyRing> ring_;
-  std::vector<store::KeyPair> known_;  // key pairs that have unlocked something in this process
+  std::vector<KeyPair> known_;  // key pairs that have unlocked something in this process
 };
 
 }  // namespace mlx::registry

@@ -59,15 +59,15 @@ std::string with_home(const std::string& path, const Environment& environment) {
   return path.starts_with("~/") && !environment.home.empty() ? join_path(environment.home, path.substr(2)) : path;
 }
 
-store::Secret read_key_file(const std::string& path) {
+Secret read_key_file(const std::string& path) {
   Bytes bytes = read_private_file(path, kLargestKeyFile + 1);
   if (bytes.size() > kLargestKeyFile) fail(ErrorKind::kUsage, "{}: not a file of a key", path);
-  store::Secret text{ByteView(bytes)};
-  store::wipe(bytes);
+  Secret text{ByteView(bytes)};
+  wipe(bytes);
   return text;
 }
 
-Signer signer_of(const store::Secret& text, const std::string& path) {
+Signer signer_of(const Secret& text, const std::string& path) {
   return from_private_key(store::parse_ssh_private_key(as_text(text), path));
 }
 
@@ -81,7 +81,7 @@ Signer named_signer(const std::string& value, const SettingSources& sources) {
   }
   if (path.ends_with(".pub"))
     return from_agent(store::parse_ssh_public_key(read_text(path), path), sources.environment);
-  const store::Secret text = read_key_file(path);
+  const Secret text = read_key_file(path);
   try {
     return signer_of(text, path);
   } catch (const Error& error) {
@@ -111,7 +111,7 @@ void make_key(const std::string& path) {
   if (fd.get() < 0) fail_errno(errno, temporary, "create");
   std::string text = store::ssh_private_key(store::generate_signing_key());
   write_all(fd.get(), as_bytes(text), temporary);
-  store::wipe({reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
+  wipe({reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
   const bool synced = ::fsync(fd.get()) == 0;
   const bool placed = synced && (::link(temporary.c_str(), path.c_str()) == 0 || errno == EEXIST);
   const int why = errno;

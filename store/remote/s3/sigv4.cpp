@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "store/crypto/crypto.h"
+#include "base/crypto.h"
 
 namespace mlx::store::s3 {
 

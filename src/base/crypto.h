@@ -1,16 +1,17 @@
-// The primitives of encryption at rest, over OpenSSL: HMAC and HKDF with SHA-256, AES-256-GCM, scrypt, X25519, random
-// bytes. The only code that includes OpenSSL's ciphers and keys; used by cipher.cpp and key_file.cpp.
+// The primitives of encryption, over OpenSSL: HMAC and HKDF with SHA-256, AES-256-GCM, scrypt, X25519, Ed25519, random
+// bytes. The only code that includes OpenSSL's ciphers and keys; used by the store and its keys, and between ranks.
 //
 // Secrets are wiped when they are destroyed. Everything here is thread-safe; errors of OpenSSL itself are kMissing.
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <string_view>
 
 #include "base/hash.h"
 
-namespace mlx::store {
+namespace mlx {
 
 // Bytes that are overwritten before their memory is freed.
 class Secret {
@@ -48,6 +49,23 @@ Bytes aes_gcm_seal(ByteView key, ByteView nonce, ByteView additional, ByteView p
 // False, and `plain` is empty, if the tag does not match. Accepts sealed bytes of any size.
 bool aes_gcm_open(ByteView key, ByteView additional, ByteView sealed, Bytes& plain);
 
+// One key for many messages, set up once. One thread at a time.
+class AesGcm {
+ public:
+  explicit AesGcm(ByteView key);  // 32 bytes
+  ~AesGcm();
+  AesGcm(AesGcm&&) noexcept;
+  AesGcm& operator=(AesGcm&&) noexcept;
+  // Writes ciphertext | tag: plain.size() + kTagSize bytes. No two messages may have the same nonce (12 bytes).
+  void seal(ByteView nonce, ByteView additional, ByteView plain, std::uint8_t* sealed);
+  // Writes sealed.size() - kTagSize bytes. False, and they are zero, if the tag does not match.
+  bool open(ByteView nonce, ByteView additional, ByteView sealed, std::uint8_t* plain);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 struct ScryptCost {
   int log2_n = 16, r = 8, p = 1;  // 64 MiB, about a tenth of a second
 };
@@ -70,4 +88,4 @@ bool ed25519_verify(const Digest& public_key, ByteView message, const Ed25519Sig
 
 std::array<std::uint8_t, 64> sha512(ByteView bytes);
 
-}  // namespace mlx::store
+}  // namespace mlx

@@ -1,5 +1,5 @@
 // EVP throughout. Ciphers are fetched once and their contexts kept by each thread: most of what is sealed is small.
-#include "store/crypto/crypto.h"
+#include "base/crypto.h"
 
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-namespace mlx::store {
+namespace mlx {
 
 namespace {
 
@@ -64,6 +64,41 @@ struct Reset {
   EVP_CIPHER_CTX* context;
   ~Reset() { EVP_CIPHER_CTX_reset(context); }
 };
+
+// Writes ciphertext | tag. `key`: null if the context has one.
+void seal_in(EVP_CIPHER_CTX* context, const std::uint8_t* key, ByteView nonce, ByteView additional, ByteView plain,
+             std::uint8_t* sealed) {
+  int size = 0;
+  bool done = EVP_EncryptInit_ex2(context, key ? aes_256_gcm() : nullptr, key, nonce.data(), nullptr) == 1;
+  done =
+      done && EVP_EncryptUpdate(context, nullptr, &size, additional.data(), static_cast<int>(additional.size())) == 1;
+  if (!plain.empty())
+    done = done && EVP_EncryptUpdate(context, sealed, &size, plain.data(), static_cast<int>(plain.size())) == 1;
+  std::uint8_t* const tag = sealed + plain.size();
+  done = done && EVP_EncryptFinal_ex(context, tag, &size) == 1;
+  done = done && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, kTagSize, tag) == 1;
+  require(done, "AES-256-GCM");
+}
+
+// False, and `plain` is zero, if the tag does not match.
+bool open_in(EVP_CIPHER_CTX* context, const std::uint8_t* key, ByteView nonce, ByteView additional, ByteView sealed,
+             std::uint8_t* plain) {
+  const ByteView body = sealed.first(sealed.size() - kTagSize);
+  std::array<std::uint8_t, kTagSize> tag;
+  std::copy(sealed.end() - kTagSize, sealed.end(), tag.begin());
+  int size = 0;
+  bool done = EVP_DecryptInit_ex2(context, key ? aes_256_gcm() : nullptr, key, nonce.data(), nullptr) == 1;
+  done =
+      done && EVP_DecryptUpdate(context, nullptr, &size, additional.data(), static_cast<int>(additional.size())) == 1;
+  if (!body.empty())
+    done = done && EVP_DecryptUpdate(context, plain, &size, body.data(), static_cast<int>(body.size())) == 1;
+  done = done && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, kTagSize, tag.data()) == 1;
+  require(done, "AES-256-GCM");
+  std::uint8_t none = 0;  // GCM adds no bytes at the end
+  if (EVP_DecryptFinal_ex(context, &none, &size) == 1) return true;
+  OPENSSL_cleanse(plain, body.size());  // not authenticated
+  return false;
+}
 
 std::array<std::uint8_t, kBlock> padded_key(ByteView key, std::uint8_t mask) {
   std::array<std::uint8_t, kBlock> block{};
@@ -177,17 +212,7 @@ Bytes aes_gcm_seal(ByteView key, ByteView nonce, ByteView additional, ByteView p
   const Reset reset{context};
   Bytes sealed(kSealedExtra + plain.size());
   std::copy(nonce.begin(), nonce.end(), sealed.begin());
-  int size = 0;
-  bool done = EVP_EncryptInit_ex2(context, aes_256_gcm(), key.data(), nonce.data(), nullptr) == 1;
-  done =
-      done && EVP_EncryptUpdate(context, nullptr, &size, additional.data(), static_cast<int>(additional.size())) == 1;
-  std::uint8_t* const out = sealed.data() + kNonceSize;
-  if (!plain.empty())
-    done = done && EVP_EncryptUpdate(context, out, &size, plain.data(), static_cast<int>(plain.size())) == 1;
-  std::uint8_t* const tag = out + plain.size();
-  done = done && EVP_EncryptFinal_ex(context, tag, &size) == 1;
-  done = done && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, kTagSize, tag) == 1;
-  require(done, "AES-256-GCM");
+  seal_in(context, key.data(), nonce, additional, plain, sealed.data() + kNonceSize);
   return sealed;
 }
 
@@ -196,21 +221,41 @@ bool aes_gcm_open(ByteView key, ByteView additional, ByteView sealed, Bytes& pla
   if (sealed.size() < kSealedExtra) return false;
   EVP_CIPHER_CTX* const context = cipher_context();
   const Reset reset{context};
-  const ByteView body = sealed.subspan(kNonceSize, sealed.size() - kSealedExtra);
-  Bytes tag(sealed.end() - kTagSize, sealed.end());
-  plain.resize(body.size());
-  int size = 0;
-  bool done = EVP_DecryptInit_ex2(context, aes_256_gcm(), key.data(), sealed.data(), nullptr) == 1;
-  done =
-      done && EVP_DecryptUpdate(context, nullptr, &size, additional.data(), static_cast<int>(additional.size())) == 1;
-  if (!body.empty())
-    done = done && EVP_DecryptUpdate(context, plain.data(), &size, body.data(), static_cast<int>(body.size())) == 1;
-  done = done && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, kTagSize, tag.data()) == 1;
-  require(done, "AES-256-GCM");
-  if (EVP_DecryptFinal_ex(context, plain.data() + plain.size(), &size) == 1) return true;
-  OPENSSL_cleanse(plain.data(), plain.size());  // not authenticated
+  plain.resize(sealed.size() - kSealedExtra);
+  if (open_in(context, key.data(), sealed.first(kNonceSize), additional, sealed.subspan(kNonceSize), plain.data()))
+    return true;
   plain.clear();
   return false;
+}
+
+struct AesGcm::State {
+  EVP_CIPHER_CTX *seals = EVP_CIPHER_CTX_new(), *opens = EVP_CIPHER_CTX_new();  // wiped when they are freed
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    EVP_CIPHER_CTX_free(seals);
+    EVP_CIPHER_CTX_free(opens);
+  }
+};
+
+AesGcm::AesGcm(ByteView key) : state_(std::make_unique<State>()) {
+  if (!state_->seals || !state_->opens) throw std::bad_alloc();
+  require(EVP_EncryptInit_ex2(state_->seals, aes_256_gcm(), key.data(), nullptr, nullptr) == 1 &&
+              EVP_DecryptInit_ex2(state_->opens, aes_256_gcm(), key.data(), nullptr, nullptr) == 1,
+          "AES-256-GCM");
+}
+
+AesGcm::~AesGcm() = default;
+AesGcm::AesGcm(AesGcm&&) noexcept = default;
+AesGcm& AesGcm::operator=(AesGcm&&) noexcept = default;
+
+void AesGcm::seal(ByteView nonce, ByteView additional, ByteView plain, std::uint8_t* sealed) {
+  seal_in(state_->seals, nullptr, nonce, additional, plain, sealed);
+}
+
+bool AesGcm::open(ByteView nonce, ByteView additional, ByteView sealed, std::uint8_t* plain) {
+  return open_in(state_->opens, nullptr, nonce, additional, sealed, plain);
 }
 
 Secret scrypt(ByteView passphrase, ByteView salt, const ScryptCost& cost, std::size_t size) {
@@ -284,4 +329,4 @@ std::array<std::uint8_t, 64> sha512(ByteView bytes) {
   return hash;
 }
 
-}  // namespace mlx::store
+}  // namespace mlx
