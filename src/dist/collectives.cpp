@@ -54,7 +54,7 @@ std::vector<Bytes> all_gather(Communicator& ranks, ByteView own) {
 
 std::vector<Bytes> gather(Communicator& ranks, int root, ByteView own) {
   if (ranks.rank() != root) {
-    send_sized(ranks, root, own);
+    send_bytes(ranks, root, own);
     return {};
   }
   std::vector<Bytes> all(static_cast<std::size_t>(ranks.ranks()));
@@ -63,7 +63,7 @@ std::vector<Bytes> gather(Communicator& ranks, int root, ByteView own) {
     if (from == root)
       bytes.assign(own.begin(), own.end());
     else
-      bytes = receive_sized(ranks, from);
+      bytes = receive_bytes(ranks, from);
   }
   return all;
 }

@@ -62,7 +62,7 @@ error() {
 }
 # json EXPRESSION: a Python expression over `d`, the one document on $out.
 json() {
-  python3 -c 'import json,sys; d = json.loads(sys.argv[1]); print(eval(sys.argv[2]))' "$out" "$1" || fail "not one JSON document: $out"
+  python3 -c 'import json,sys; d = json.load(sys.stdin); print(eval(sys.argv[1]))' "$1" <<<"$out" || fail "not one JSON document: $out"
 }
 # tensors VERSION: the tensors of a model as "NAME SHA", one a line, of the stored file.
 tensors() {
