@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <functional>
+#include <thread>
 
 #include "../dist/ranks.h"
 #include "data/kinds/images_dataset.h"
@@ -242,6 +246,55 @@ TEST_CASE("stopped on any worker, in any place, and resumed, is the same as neve
     CHECK(stopped.metrics["train/loss"] == whole.metrics["train/loss"]);
     CHECK(stopped.metrics["valid/loss"] == whole.metrics["valid/loss"]);
     // The kept state too, of both workers.
+    CHECK(encode_checkpoint(*stopped.last) == encode_checkpoint(*whole.last));
+  }
+}
+
+// Counts the steps of a worker whose rounds have three.
+struct Count final : Progress {
+  explicit Count(std::atomic<int>& of) : steps(of) {}
+  void begin(std::string_view, std::uint64_t, std::string_view) override {}
+  void advance(std::uint64_t) override { ++steps; }
+  void note(std::string_view) override {}
+  void end() override {}
+  void warn(std::string_view) override {}
+  std::atomic<int>& steps;
+};
+
+// Interrupts its worker after the first step, once the other one has done two and some time for the third.
+struct SlowStop final : private OwnToken, Progress {
+  explicit SlowStop(const std::atomic<int>& of) : Progress(token), others(of) {}
+  void begin(std::string_view, std::uint64_t, std::string_view) override {}
+  void advance(std::uint64_t) override {
+    while (others < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    token.raise(SIGTERM);
+  }
+  void note(std::string_view) override {}
+  void end() override {}
+  void warn(std::string_view) override {}
+  const std::atomic<int>& others;
+};
+
+TEST_CASE("a worker that was stopped while it waited for a slower one goes on with what follows the round") {
+  const std::string text =
+      local(kRich, replaced(synthetic::kConfig, "checkpoint_every = 0.5", "checkpoint_every = \"3 steps\""));
+  MemorySink whole;
+  const TrainingResult expected = train_on(2, text, whole);
+  for (const int slow : {0, 1}) {
+    MemorySink stopped;
+    std::atomic<int> steps = 0;
+    const auto progress = [&](int rank) -> std::unique_ptr<Progress> {
+      if (rank == slow) return std::make_unique<SlowStop>(steps);
+      return std::make_unique<Count>(steps);
+    };
+    CHECK_THROWS_WITH_AS(train_on(2, text, stopped, progress), doctest::Contains("a checkpoint is kept"), Error);
+    REQUIRE(stopped.last);
+    REQUIRE(stopped.last->local.workers.size() == 2);
+    CHECK(stopped.last->local.workers[static_cast<std::size_t>(slow)].step == 2);
+    CHECK(stopped.last->local.workers[static_cast<std::size_t>(1 - slow)].step == 3);
+    const TrainingResult resumed = train_on(2, text, stopped, silent, true, 1);
+    CHECK(bits_of(resumed) == bits_of(expected));
     CHECK(encode_checkpoint(*stopped.last) == encode_checkpoint(*whole.last));
   }
 }

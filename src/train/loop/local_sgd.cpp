@@ -137,9 +137,15 @@ bool LocalSgd::others_stop() {
   begin_round();
   if (seconds_now() - looked_ < kLookEvery) return false;
   looked_ = seconds_now();
-  for (dist::Communicator::Transfer& one : hearing_) (void)ranks_.advance({&one, 1});
+  bool out = false;
+  std::size_t from = 0;
+  for (dist::Communicator::Transfer& one : hearing_) {
+    if (from == static_cast<std::size_t>(ranks_.rank())) ++from;
+    if (ranks_.advance({&one, 1}) && words_[from].kind != Word::kArrived) out = true;
+    ++from;
+  }
   ranks_.activity().waits_for = -1;
-  return std::ranges::any_of(words_, [](const Word& word) { return word.kind != Word::kArrived; });
+  return out;
 }
 
 LocalSgd::Word LocalSgd::meet(const Word& own) {

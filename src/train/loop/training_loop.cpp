@@ -141,10 +141,23 @@ class Loop {
     now_.tensors.clear();
     if (local_) local_->start(training_);
     settled_memory();  // there were two copies of the model; frees that memory for the steps
-    if (local_ && local_->round_is_done()) end_round();  // the workers were stopped while they waited for each other
-    // The earlier process was interrupted during validation.
+    if (local_ && local_->round_is_done()) return end_stopped_round();
+    validate_epoch();
+  }
+
+  // An earlier process was interrupted during validation, or before it.
+  void validate_epoch() {
     const bool epoch_ended = now_.step > 0 && now_.step % steps_per_epoch_ == 0;
     if (epoch_ended && now_.selection.last_step != now_.step) validate();
+  }
+
+  // This worker was stopped while it waited for others. What follows is what they do after their last step of the
+  // round.
+  void end_stopped_round() {
+    end_round();
+    if (verification_is_due()) verify_replicas();
+    validate_epoch();
+    if (now_.step < total_steps_ && checkpoint_is_due()) checkpoint();
   }
 
   CheckpointState checked_starting_point() {
@@ -452,9 +465,11 @@ class Loop {
 
   void show(std::int64_t epoch) {
     const EpochSums& sums = now_.epoch;
-    std::string text = fmt::format("epoch {}/{}  loss {:.4f}", epoch + 1, config_.epochs,
-                                   sums.loss / static_cast<double>(std::max<std::int64_t>(1, sums.batches)));
-    if (training_.counts()) text += fmt::format("  acc {:.2f} %", 100 * share(sums.correct, sums.counted));
+    std::string text = fmt::format("epoch {}/{}", epoch + 1, config_.epochs);
+    const bool known = !local_ || sums.batches > 0;  // not before the epoch's first exchange
+    if (known)
+      text += fmt::format("  loss {:.4f}", sums.loss / static_cast<double>(std::max<std::int64_t>(1, sums.batches)));
+    if (known && training_.counts()) text += fmt::format("  acc {:.2f} %", 100 * share(sums.correct, sums.counted));
     const Metrics& valid = now_.selection.last;
     for (std::size_t i = 0; i < std::min<std::size_t>(valid.size(), 2); ++i)
       text += fmt::format("  valid {} {:.4f}", valid[i].first, valid[i].second);
