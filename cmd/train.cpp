@@ -178,10 +178,6 @@ int run_train(const TrainCommand& options, Context& context) {
   train.backend = backend_of(options, config, wanted + recorders > 1 || ranks > 1, context);
   train::Profiler profiler(train.backend, context.pool());
   const bool profiles = options.profile || !options.trace.empty();
-  if (profiles && records_only) {
-    throw Error(ErrorKind::kUsage, "--profile and --trace are of this machine's steps, and it does not train",
-                "add localhost to the hosts");
-  }
   const bool host = !train.backend.can().own_memory;  // else --memory is the GPU's
   config.reading.budget = training_data_memory(host ? train.memory : 0, context);
   if (!host) config.options += fmt::format(" --device {}", train.backend.device_word());

@@ -77,11 +77,17 @@ void GradientSum::fill(std::size_t at) {
 void GradientSum::exchange(TreeSum& sum, int bucket) {
   const double began = seconds_now();
   const std::int64_t sent = sum.begin(communicator_, bucket % (Communicator::kTags - 2));
-  under_way_.push_back(&sum);
+  under_way_.push_back({&sum, {bucket, began, 0, sent}});
   const std::int64_t begun = ++begun_;
-  while (!under_way_.empty() && filled_ == begun)
-    if (under_way_.front()->advance(communicator_)) under_way_.pop_front();
-  account({bucket, began, seconds_now() - began, sent});
+  while (!under_way_.empty() && filled_ == begun) {
+    if (!under_way_.front().sum->advance(communicator_)) continue;
+    under_way_.front().span.seconds = seconds_now() - under_way_.front().span.start;
+    keep(under_way_.front().span);
+    under_way_.pop_front();
+  }
+  const std::lock_guard lock(mutex_);
+  cost_.exchanging += seconds_now() - began;
+  cost_.bytes_sent += sent;
 }
 
 void GradientSum::end_term() {
@@ -96,13 +102,14 @@ void GradientSum::wait() {
   CHECK(term_ == held_.end);
   const double began = seconds_now();
   if (thread_) thread_->wait();
-  account({-1, began, seconds_now() - began, 0});
+  const double seconds = seconds_now() - began;
+  keep({-1, began, seconds, 0});
+  const std::lock_guard lock(mutex_);
+  cost_.waiting += seconds;
 }
 
-void GradientSum::account(const Span& span) {
+void GradientSum::keep(const Span& span) {
   const std::lock_guard lock(mutex_);
-  (span.bucket < 0 ? cost_.waiting : cost_.exchanging) += span.seconds;
-  cost_.bytes_sent += span.bytes_sent;
   if (keeps_spans_) spans_.push_back(span);
 }
 

@@ -67,8 +67,12 @@ class GradientSum {
     std::size_t arrays = 0, missing = 0;  // missing in the current micro-batch
   };
   void fill(std::size_t bucket);
+  struct UnderWay {
+    TreeSum* sum = nullptr;
+    Span span;
+  };
   void exchange(TreeSum& sum, int bucket);
-  void account(const Span& span);
+  void keep(const Span& span);
 
   Communicator& communicator_;
   Terms held_;
@@ -77,8 +81,8 @@ class GradientSum {
   std::vector<Bucket> buckets_;
   std::atomic<std::int64_t> filled_ = 0;  // buckets that have been posted to the thread
   std::int64_t begun_ = 0;                // of these; the thread's own
-  std::deque<TreeSum*> under_way_;        // begun and not done; the thread's own
-  mutable std::mutex mutex_;              // of all below
+  std::deque<UnderWay> under_way_;        // begun and not done; the thread's own
+  mutable std::mutex mutex_;              // of what follows
   Cost cost_;
   bool keeps_spans_ = false;
   std::vector<Span> spans_;

@@ -35,9 +35,8 @@ double median(std::vector<double> values) {
 }
 
 void Pace::take(const Beat& beat, Clock::time_point now) {
+  if (beat.seconds <= 0) return;
   std::deque<Sample>& samples = ranks_[beat.rank].samples;
-  // A step that ended before the ranks were heard says nothing of how long it took.
-  if (beat.seconds <= 0) samples.clear();
   samples.push_back({now, beat});
   while (samples.size() > 2 && now - samples[1].when >= kWindow && beat.step - samples[1].beat.step >= kSteps)
     samples.pop_front();

@@ -30,6 +30,7 @@ class Pace {
   // share of the step: where messages take most of it, slower computing costs little.
   static constexpr double kSlow = 1.5, kLostShare = 0.2;
 
+  // A rank without steps is none of those that train, or has not begun.
   void take(const Beat& beat, Clock::time_point now);
 
   struct Figures {
@@ -40,7 +41,7 @@ class Pace {
     std::string slowest;                                // the rank with the longest own time a step
     double factor = 1;                                  // which is so many times the median of the others
   };
-  // None before steps of every rank that has spoken were heard of.
+  // None before several steps of each were heard of.
   std::optional<Figures> figures() const;
 
   // What to tell a person of a rank that has been slow for kWindow; each rank once. "" for nothing new.

@@ -26,11 +26,14 @@ double number_in(const Json& rank, const char* key) {
   return rank.is_object() && rank.contains(key) && rank[key].is_number() ? rank[key].get<double>() : 0;
 }
 
-std::string name_in(const Json& ranks, std::size_t rank) {
-  const std::string name = fmt::format("rank {}", rank);
-  if (rank >= ranks.size() || !ranks[rank].is_object() || !ranks[rank].contains("host")) return name;
-  const Json& host = ranks[rank]["host"];
-  return host.is_string() && host != name ? name + " · " + host.get<std::string>() : name;
+std::string name_in(const Json& ranks, std::size_t number) {
+  const std::string name = fmt::format("rank {}", number);
+  for (const Json& rank : ranks) {
+    if (!rank.is_object() || !rank.contains("host") || !rank.contains("rank") || rank["rank"] != number) continue;
+    const Json& host = rank["host"];
+    return host.is_string() && host != name ? name + " · " + host.get<std::string>() : name;
+  }
+  return name;
 }
 
 const Points* points_of(const Facts& facts, std::size_t rank, const char* what) {
@@ -42,10 +45,10 @@ const Points* points_of(const Facts& facts, std::size_t rank, const char* what) 
 std::vector<RankLane> lanes_of(const Facts& facts, const Json& ranks) {
   std::vector<RankLane> lanes;
   std::size_t epochs = SIZE_MAX;
-  for (std::size_t rank = 0; rank < kShownRanks; ++rank) {
+  for (std::size_t rank = 0; rank <= kShownRanks && lanes.size() < kShownRanks; ++rank) {  // the first may only record
     const Points *computing = points_of(facts, rank, "computing"), *reading = points_of(facts, rank, "reading"),
                  *waiting = points_of(facts, rank, "waiting");
-    if (!computing || !reading || !waiting) break;
+    if (!computing || !reading || !waiting) continue;
     RankLane lane{name_in(ranks, rank), {}};
     epochs = std::min({epochs, computing->size(), reading->size(), waiting->size()});
     for (std::size_t i = 0; i < epochs; ++i) {
@@ -79,7 +82,8 @@ Table ranks_table(const Json& ranks) {
     const Json& rank = ranks[i];
     const double seconds = number_in(rank, "seconds");
     const auto share = [&](const char* key) { return percent(seconds > 0 ? number_in(rank, key) / seconds : 0, 1); };
-    table.rows.push_back({escape(name_in(ranks, i)), count(number_in(rank, "threads")), count(number_in(rank, "steps")),
+    table.rows.push_back({escape(name_in(ranks, static_cast<std::size_t>(number_in(rank, "rank")))),
+                          count(number_in(rank, "threads")), count(number_in(rank, "steps")),
                           fmt::format("{:.1f}", seconds), share("reading"), share("waiting"),
                           bytes(static_cast<std::uint64_t>(std::max(0.0, number_in(rank, "bytes_sent"))))});
   }

@@ -58,11 +58,11 @@ constexpr std::array kCounts{&MemoryForecast::process, &MemoryForecast::weights,
                              &MemoryForecast::batches, &MemoryForecast::validation, &MemoryForecast::checkpoint,
                              &MemoryForecast::peak,    &MemoryForecast::recomputed};
 
-Json encode(const TrainingResult& result) {
-  Json memory = Json::array();
-  for (const auto count : kCounts) memory.push_back(result.memory.*count);
+Json encode(const TrainingResult& result, const Profiler* profiler) {
   Json ranks = Json::array();
   for (const RankFigures& rank : result.ranks) ranks.push_back(to_json(rank));
+  Json memory = Json::array();
+  for (const auto count : kCounts) memory.push_back(result.memory.*count);
   return {{"call", "done"},
           {"steps", result.steps},
           {"kept", result.kept},
@@ -77,9 +77,10 @@ Json encode(const TrainingResult& result) {
           {"bytes_sent", result.communication.bytes_sent},
           {"exchanging", exact(result.communication.exchanging)},
           {"waiting", exact(result.communication.waiting)},
+          {"ranks", std::move(ranks)},
+          {"profile", profiler ? to_json(profiler->collected()) : Json()},
           {"device", result.memory.device},
-          {"memory", memory},
-          {"ranks", ranks}};
+          {"memory", memory}};
 }
 
 TrainingResult decode_result(const Message& message) {
@@ -95,8 +96,8 @@ TrainingResult decode_result(const Message& message) {
   out.seconds = number(text.at("seconds")), out.per_second = number(text.at("per_second"));
   out.peak_memory = json_int(text, "peak_memory", kWhat);
   out.communication = {json_int(text, "bytes_sent", kWhat), number(text.at("exchanging")), number(text.at("waiting"))};
-  out.memory.device = json_string(text, "device", kWhat);
   for (const Json& rank : json_array(text, "ranks", kWhat)) out.ranks.push_back(figures_from(rank));
+  out.memory.device = json_string(text, "device", kWhat);
   for (std::size_t i = 0; i < kCounts.size(); ++i) out.memory.*kCounts[i] = text.at("memory").at(i).get<std::int64_t>();
   return out;
 }
@@ -212,7 +213,10 @@ class Recorder {
       // A signal is for the ranks, which then save what they have: it must not end the saving.
       if (!deferred_ && progress_.interruption().signal() != 0) deferred_.emplace(progress_.interruption());
       const std::string call = message.call();
-      if (call == "done") return decode_result(message);
+      if (call == "done") {
+        if (loop_.profiler) loop_.profiler->take(profile_from(message.text.at("profile")));
+        return decode_result(message);
+      }
       if (call == "failed") rethrow(message.text);
       take(call, message);
     }
@@ -296,7 +300,7 @@ void report_training(dist::Communicator& all, LoopOptions loop, const Interrupti
       loop.initial = &initial;
     }
     const TrainingResult result = train({loop, sink, progress});
-    line.tell(encode(result), encode_tensors(result.tensors));
+    line.tell(encode(result, loop.profiler), encode_tensors(result.tensors));
   } catch (const Error& error) {
     line.tell(
         {{"call", "failed"}, {"kind", static_cast<int>(error.kind)}, {"message", error.message}, {"hint", error.hint}});

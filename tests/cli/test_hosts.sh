@@ -54,7 +54,14 @@ for hosts in a,b b; do
   expect 0 mlx train -c cnn.toml --set data.hold_out=12 --set train.accumulate=4 --force --json
   same "$hosts: $many" "$hosts: $(digest)"
 done
-error 2 'it does not train' mlx train -c cnn.toml --hosts b --force --profile
+# A profile and a trace of hosts, and figures of each, where none of them is this machine.
+expect 0 mlx train -c cnn.toml --set train.accumulate=2 --hosts a,b --force --profile --trace hosts.json --json
+same "$(json "[r['name'] for r in d['profile']['ranks']]")" "['rank 1 on a', 'rank 2 on b']"
+same "$(json "d['profile']['steps'] > 1 and len(d['profile']['operations']) > 5 and d['profile']['peak'] is None")" True
+same "$(json "[(r['rank'], r['host']) for r in d['summary']['communication']['ranks']]")" "[(1, 'a'), (2, 'b')]"
+same "$(json "[h['host'] for h in d['summary']['communication']['hosts']]")" "['a', 'b']"
+has "$err" 'the ranks are on other hosts'
+same "$(python3 -c 'import json; print([e["args"]["name"] for e in json.load(open("hosts.json")) if e["name"] == "process_name"])')" "['rank 1 on a', 'rank 2 on b']"
 error 9 'at step' mlx train -c mlp.toml --set train.learning_rate=1000 --set train.optimizer=sgd --set train.loss=mse --hosts b
 none_left
 

@@ -207,8 +207,13 @@ TEST_CASE("a training on ranks: a lane and a row for each, with what they did in
       "clf", ArtifactKind::kModel, nn::store_model(history.repository->store(), history.model({"a", "b"}, "f32")), run);
   Json ranks = Json::array();
   for (const char* host : {"here", "<b>"})
-    ranks.push_back(
-        {{"host", host}, {"threads", 2}, {"steps", 400}, {"seconds", 40}, {"waiting", 8}, {"bytes_sent", 5000}});
+    ranks.push_back({{"rank", ranks.size()},
+                     {"host", host},
+                     {"threads", 2},
+                     {"steps", 400},
+                     {"seconds", 40},
+                     {"waiting", 8},
+                     {"bytes_sent", 5000}});
   registry::end_run(*history.repository, run, registry::RunStatus::kDone, {{"model", version.digest}},
                     {{"seconds", 40}, {"steps", 400}, {"communication", {{"ranks", ranks}}}});
   const std::string html = html_report(*history.repository, "clf");

@@ -110,6 +110,24 @@ TEST_CASE("ranks: a trace has a process for each, and what runs beside its opera
   profile.ranks.clear();
   profile.trace = {{"step 2", "step", 100.5, 0.25}};
   CHECK(parse_json(chrome_trace(profile), "trace")[0]["args"]["name"] == "mlx train");
+  // Exchanges that overlap are in different threads.
+  profile.trace = {
+      {"bucket 0", "exchange", 1, 2, true}, {"bucket 1", "exchange", 2, 2, true}, {"bucket 0", "exchange", 3, 1, true}};
+  std::string threads;
+  for (const Json& event : parse_json(chrome_trace(profile), "trace"))
+    if (event["ph"] == "X") threads += event["tid"].dump();
+  CHECK(threads == "232");
+}
+
+TEST_CASE("ranks: a profile is the same after it was sent to another process") {
+  Profile profile;
+  profile.steps = 3, profile.seconds = 1.5, profile.batch_seconds = 0.25, profile.waiting = 0.125;
+  profile.trace = {{"step 2", "step", 100.5, 0.25}};
+  profile.ranks = {{.name = "rank 1 on b", .steps = 3, .bytes_sent = 7, .seconds = 1, .trace = profile.trace}};
+  graph::NodeTime& time = profile.operations.emplace_back();
+  time.name = "conv", time.op = "conv2d", time.kernel = "ref", time.calls = 3, time.seconds = 0.5;
+  CHECK(canonical(to_json(profile_from(to_json(profile)))) == canonical(to_json(profile)));
+  CHECK(canonical(to_json(profile)).find("conv2d") != std::string::npos);
 }
 
 }  // namespace

@@ -159,7 +159,9 @@ LocalSgd::Word LocalSgd::meet(const Word& own) {
   hearing_.clear();
   listens_ = false;
   words_[static_cast<std::size_t>(ranks_.rank())] = own;
-  waited_ += seconds_now() - began;
+  const double waited = seconds_now() - began;
+  waited_ += waited;
+  if (keeps_spans_) met_.push_back({-1, began, waited, 0});
   Word out = *std::ranges::max_element(words_, {}, &Word::kind);
   out.checkpoint = words_[0].checkpoint;
   return out;
@@ -259,6 +261,17 @@ Digest LocalSgd::common_digest(TrainingStep& training) const {
       hash.update({reinterpret_cast<const std::uint8_t*>(floats.data()), floats.size_bytes()});
   }
   return hash.finish();
+}
+
+void LocalSgd::keep_spans(bool on) {
+  keeps_spans_ = on;
+  sum_->keep_spans(on);
+}
+
+std::vector<dist::GradientSum::Span> LocalSgd::spans() const {
+  std::vector<dist::GradientSum::Span> out = sum_->spans();
+  out.insert(out.end(), met_.begin(), met_.end());
+  return out;
 }
 
 dist::GradientSum::Cost LocalSgd::cost() const {

@@ -58,6 +58,9 @@ class LocalSgd {
   // Of what all workers have the same between rounds.
   Digest common_digest(TrainingStep& training) const;
   dist::GradientSum::Cost cost() const;
+  // When workers exchanged, and waited for each other, while that is kept; for a trace.
+  void keep_spans(bool on);
+  std::vector<dist::GradientSum::Span> spans() const;
 
   // The bytes that it takes beside the training's own, and those that it adds to a checkpoint on the first worker.
   struct Memory {
@@ -95,6 +98,8 @@ class LocalSgd {
   // The words of a round.
   bool listens_ = false;
   double looked_ = 0, waited_ = 0;
+  bool keeps_spans_ = false;
+  std::vector<dist::GradientSum::Span> met_;
   std::vector<Word> words_;
   std::vector<dist::Communicator::Transfer> hearing_;
 };

@@ -16,10 +16,24 @@
 namespace mlx::train {
 namespace {
 
+constexpr const char* kProfile = "a rank's profile";
+
+Json to_json(const std::vector<TraceEvent>& trace) {
+  Json out = Json::array();
+  for (const TraceEvent& event : trace)
+    out.push_back({event.name, event.category, event.start, event.seconds, event.beside});
+  return out;
+}
+
+std::vector<TraceEvent> trace_from(const Json& json) {
+  std::vector<TraceEvent> out;
+  for (const Json& event : json)
+    out.push_back({event.at(0).get<std::string>(), event.at(1).get<std::string>(), event.at(2).get<double>(),
+                   event.at(3).get<double>(), event.at(4).get<bool>()});
+  return out;
+}
+
 Json to_json(const RankProfile& rank) {
-  Json trace = Json::array();
-  for (const TraceEvent& event : rank.trace)
-    trace.push_back({event.name, event.category, event.start, event.seconds, event.beside});
   return {{"batch_seconds", rank.batch_seconds},
           {"bytes_sent", rank.bytes_sent},
           {"exchanging", rank.exchanging},
@@ -27,22 +41,19 @@ Json to_json(const RankProfile& rank) {
           {"name", rank.name},
           {"seconds", rank.seconds},
           {"steps", rank.steps},
-          {"trace", std::move(trace)},
+          {"trace", to_json(rank.trace)},
           {"waiting", rank.waiting}};
 }
 
-RankProfile profile_from(const Json& json) {
-  constexpr const char* kWhat = "a rank's profile";
-  const auto number = [&](const char* key) { return json_number(json, key, kWhat); };
+RankProfile rank_profile_from(const Json& json) {
+  const auto number = [&](const char* key) { return json_number(json, key, kProfile); };
   RankProfile out;
-  out.name = json_string(json, "name", kWhat);
-  out.steps = json_int(json, "steps", kWhat), out.bytes_sent = json_int(json, "bytes_sent", kWhat);
+  out.name = json_string(json, "name", kProfile);
+  out.steps = json_int(json, "steps", kProfile), out.bytes_sent = json_int(json, "bytes_sent", kProfile);
   out.seconds = number("seconds"), out.batch_seconds = number("batch_seconds");
   out.kernel_seconds = number("kernel_seconds");
   out.waiting = number("waiting"), out.exchanging = number("exchanging");
-  for (const Json& event : json_array(json, "trace", kWhat))
-    out.trace.push_back({event.at(0).get<std::string>(), event.at(1).get<std::string>(), event.at(2).get<double>(),
-                         event.at(3).get<double>(), event.at(4).get<bool>()});
+  out.trace = trace_from(json_array(json, "trace", kProfile));
   return out;
 }
 
@@ -108,7 +119,9 @@ void Profiler::trace_communication(const std::vector<dist::GradientSum::Span>& s
     first = first == 0 ? event.start : std::min(first, event.start);
     last = std::max(last, event.start + event.seconds);
   }
-  for (const dist::GradientSum::Span& span : spans) {
+  std::vector<dist::GradientSum::Span> sorted = spans;
+  std::ranges::stable_sort(sorted, {}, &dist::GradientSum::Span::start);
+  for (const dist::GradientSum::Span& span : sorted) {
     if (span.start < first || span.start + span.seconds > last) continue;
     const bool waits = span.bucket < 0;
     profile_.trace.push_back({waits ? "wait for other ranks" : fmt::format("bucket {}", span.bucket),
@@ -127,7 +140,12 @@ void Profiler::gather_ranks() {
   own.bytes_sent = cost_.bytes_sent - first_cost_.bytes_sent;
   own.trace = profile_.trace;
   for (const Bytes& bytes : dist::gather(*ranks_, 0, as_bytes(canonical(to_json(own)))))
-    profile_.ranks.push_back(profile_from(parse_json(as_text(bytes), "a rank's profile")));
+    profile_.ranks.push_back(rank_profile_from(parse_json(as_text(bytes), "a rank's profile")));
+}
+
+void Profiler::take(Profile profile) {
+  profile_ = std::move(profile);
+  profile_.no_peak = "the ranks are on other hosts";
 }
 
 const Profile& Profiler::profile() {
@@ -142,6 +160,36 @@ void Profiler::measure_peak() {
     if (error.kind == ErrorKind::kInterrupted) throw;
     profile_.no_peak = error.message;
   }
+}
+
+Json to_json(const Profile& profile) {
+  Json operations = Json::array(), ranks = Json::array();
+  for (const graph::NodeTime& time : profile.operations)
+    operations.push_back({time.name, time.op, time.kernel, time.calls, time.seconds, time.flops, time.bytes});
+  for (const RankProfile& rank : profile.ranks) ranks.push_back(to_json(rank));
+  return {{"batch_seconds", profile.batch_seconds},
+          {"operations", std::move(operations)},
+          {"ranks", std::move(ranks)},
+          {"seconds", profile.seconds},
+          {"steps", profile.steps},
+          {"trace", to_json(profile.trace)},
+          {"waiting", profile.waiting}};
+}
+
+Profile profile_from(const Json& json) {
+  const auto number = [&](const char* key) { return json_number(json, key, kProfile); };
+  Profile out;
+  out.steps = json_int(json, "steps", kProfile);
+  out.seconds = number("seconds"), out.batch_seconds = number("batch_seconds"), out.waiting = number("waiting");
+  for (const Json& time : json_array(json, "operations", kProfile)) {
+    graph::NodeTime& to = out.operations.emplace_back();
+    to.name = time.at(0).get<std::string>(), to.op = time.at(1).get<std::string>();
+    to.kernel = time.at(2).get<std::string>(), to.calls = time.at(3).get<std::int64_t>();
+    to.seconds = time.at(4).get<double>(), to.flops = time.at(5).get<double>(), to.bytes = time.at(6).get<double>();
+  }
+  out.trace = trace_from(json_array(json, "trace", kProfile));
+  for (const Json& rank : json_array(json, "ranks", kProfile)) out.ranks.push_back(rank_profile_from(rank));
+  return out;
 }
 
 std::vector<graph::NodeTime> by_operation(const Profile& profile) {
@@ -168,7 +216,7 @@ namespace {
 // One process of a trace: its names, and its events relative to `origin`.
 void add_process(Json& events, int process, const std::string& name, const std::vector<TraceEvent>& trace,
                  double origin) {
-  constexpr int kOperations = 1, kCommunication = 2;  // threads
+  constexpr int kOperations = 1;  // a thread; those after it have the exchanges, of which several may be on their way
   const auto micros = [](double seconds) {
     return static_cast<double>(static_cast<std::int64_t>(seconds * 1e9)) / 1e3;
   };
@@ -179,15 +227,26 @@ void add_process(Json& events, int process, const std::string& name, const std::
   add({{"name", "process_name"}, {"ph", "M"}, {"args", {{"name", name}}}}, kOperations);
   add({{"name", "process_sort_index"}, {"ph", "M"}, {"args", {{"sort_index", process}}}}, kOperations);
   add({{"name", "thread_name"}, {"ph", "M"}, {"args", {{"name", "operations"}}}}, kOperations);
-  if (std::ranges::any_of(trace, &TraceEvent::beside))
-    add({{"name", "thread_name"}, {"ph", "M"}, {"args", {{"name", "exchange of gradients"}}}}, kCommunication);
+  std::vector<double> busy_until;  // of the threads after the first
+  const auto thread_of = [&](const TraceEvent& event) {
+    if (!event.beside) return kOperations;
+    const auto idle = std::ranges::find_if(busy_until, [&](double until) { return until <= event.start; });
+    const int thread = kOperations + 1 + static_cast<int>(idle - busy_until.begin());
+    if (idle == busy_until.end()) {
+      busy_until.push_back(0);
+      add({{"name", "thread_name"}, {"ph", "M"}, {"args", {{"name", "exchange of gradients"}}}}, thread);
+    }
+    busy_until[static_cast<std::size_t>(thread - kOperations - 1)] = event.start + event.seconds;
+    return thread;
+  };
   for (const TraceEvent& event : trace) {
+    const int thread = thread_of(event);
     add({{"name", event.name},
          {"cat", event.category},
          {"ph", "X"},
          {"ts", micros(event.start - origin)},
          {"dur", micros(event.seconds)}},
-        event.beside ? kCommunication : kOperations);
+        thread);
   }
 }
 

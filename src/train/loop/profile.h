@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json_fwd.h"
 #include "base/parallel.h"
 #include "dist/communicator.h"
 #include "dist/gradient_sum.h"
@@ -63,6 +64,9 @@ class Profiler {
   // Call when the training is over: the machine's peak is measured now, in memory that the training no longer holds. If
   // it cannot be measured, for example because a GPU's memory is in use, the profile only lacks the peak.
   const Profile& profile();
+  // As it is, for another process; and there, where no peak can be measured that would be that of the ranks.
+  const Profile& collected() const { return profile_; }
+  void take(Profile profile);
 
  private:
   void measure_peak();
@@ -78,6 +82,10 @@ class Profiler {
   bool warm_ = false;
   double step_started_ = 0, batch_made_ = 0;
 };
+
+// Without a peak.
+Json to_json(const Profile& profile);
+Profile profile_from(const Json& json);
 
 // Joins operations of one kind that run with the same kernels; longest first.
 std::vector<graph::NodeTime> by_operation(const Profile& profile);

@@ -79,6 +79,14 @@ RankFigures figures_from(const Json& json) {
   return out;
 }
 
+std::int64_t number_of(const RankFigures& rank) {
+  constexpr std::string_view kRank = "rank ";
+  std::int64_t out = 0;
+  for (std::size_t at = kRank.size(); at < rank.name.size() && rank.name[at] >= '0' && rank.name[at] <= '9'; ++at)
+    out = 10 * out + (rank.name[at] - '0');
+  return out;
+}
+
 RankMeter::RankMeter(const dist::Communicator& ranks, const char* unit, int threads) : ranks_(ranks) {
   figures_.name = ranks.name();
   figures_.threads = threads;
@@ -129,15 +137,16 @@ std::vector<std::pair<std::string, double>> rank_metrics(const std::vector<RankF
   if (now.empty()) return {};
   const std::vector<RankFigures> ranks = difference(before, now);
   const Overall all = overall(ranks);
-  std::vector<std::pair<std::string, double>> out{{"ranks/slowest", static_cast<double>(all.slowest)},
+  std::vector<std::pair<std::string, double>> out{{"ranks/slowest", static_cast<double>(number_of(ranks[all.slowest]))},
                                                   {"ranks/imbalance", all.imbalance},
                                                   {"ranks/communication_share", all.waiting_share},
                                                   {"ranks/bytes_per_second", all.bytes_per_second}};
   for (std::size_t i = 0; i < std::min(ranks.size(), kRanksInMetrics); ++i) {
     const RankFigures& rank = ranks[i];
-    out.emplace_back(fmt::format("ranks/{}/computing", i), std::max(0.0, own_time(rank) - rank.reading));
-    out.emplace_back(fmt::format("ranks/{}/reading", i), rank.reading);
-    out.emplace_back(fmt::format("ranks/{}/waiting", i), rank.waiting);
+    const std::string own = fmt::format("ranks/{}/", number_of(rank));
+    out.emplace_back(own + "computing", std::max(0.0, own_time(rank) - rank.reading));
+    out.emplace_back(own + "reading", rank.reading);
+    out.emplace_back(own + "waiting", rank.waiting);
   }
   return out;
 }
@@ -153,7 +162,7 @@ void add_ranks(Json& communication, const std::vector<RankFigures>& ranks, const
     list.push_back({{"bytes_sent", rank.bytes_sent},
                     {"cpu_seconds", rank.cpu},
                     {"host", host},
-                    {"rank", i},
+                    {"rank", number_of(rank)},
                     {"reading", rank.reading},
                     {"seconds", rank.seconds},
                     {"steps", rank.steps},
@@ -172,7 +181,7 @@ void add_ranks(Json& communication, const std::vector<RankFigures>& ranks, const
   communication["hosts"] = std::move(hosts);
   communication["imbalance"] = all.imbalance;
   communication["ranks"] = std::move(list);
-  communication["slowest"] = all.slowest;
+  communication["slowest"] = number_of(ranks[all.slowest]);
   communication["waiting_share"] = all.waiting_share;
 }
 

@@ -44,6 +44,9 @@ class RankMeter {
 // Rank 0 gets those of all, the others nothing. All ranks call it.
 std::vector<RankFigures> gather(dist::Communicator& ranks, const RankFigures& own);
 
+// The number in a rank's name. Ranks of a group (dist/group.h) are named by those of all, as their logs are.
+std::int64_t number_of(const RankFigures& rank);
+
 // What the ranks did from `before` (empty: the beginning of their processes) to `now`, as metrics of a run:
 //   ranks/slowest              the rank that needed most time of its own for its steps
 //   ranks/imbalance            that time, relative to the median of the others'

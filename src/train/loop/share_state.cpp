@@ -31,8 +31,8 @@ void share_work(dist::Communicator& ranks, SharedWork& work) {
                                            {"memory", work.memory},
                                            {"portable", work.portable},
                                            {"precision", work.precision},
-                                           {"records_only", work.records_only},
                                            {"profile", work.profile},
+                                           {"records_only", work.records_only},
                                            {"sets", work.config.sets},
                                            {"verify_every", work.verify_every}});
   const auto text = [&](const char* name) { return json_string(told, name, "rank 0"); };

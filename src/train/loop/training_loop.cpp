@@ -16,6 +16,7 @@
 #include "train/loop/diverged.h"
 #include "train/loop/local_sgd.h"
 #include "train/loop/share_state.h"
+#include "train/loop/starting_point.h"
 #include "train/loop/training_step.h"
 
 namespace mlx::train {
@@ -68,14 +69,14 @@ class Loop {
     restore();
     // Steps of an earlier process count neither in the bar's rate nor in its share.
     if (options_.profiler) options_.profiler->begin(ranks_);
-    training_.keep_spans(options_.profiler && !is_alone());
+    keep_spans(options_.profiler && !is_alone());
     progress_.begin("training", static_cast<std::uint64_t>(total_steps_ - now_.step), "steps");
     const double started = seconds_now();
     while (now_.step < total_steps_ && !out_of_patience(now_.selection, config_.selection)) run_epoch();
     if (keeps_state()) checkpoint();
     sink_.end();
     progress_.end();
-    if (options_.profiler) options_.profiler->finish(training_.session(), training_.spans());
+    if (options_.profiler) options_.profiler->finish(training_.session(), local_ ? local_->spans() : training_.spans());
     TrainingResult result = finished();
     result.memory = memory;
     result.from = from_;
@@ -104,32 +105,12 @@ class Loop {
   dist::GradientSum::Cost communication() const { return local_ ? local_->cost() : training_.communication(); }
   bool decides() const { return ranks_.rank() == 0; }
   bool is_alone() const { return ranks_.ranks() == 1; }
+  void keep_spans(bool on) { local_ ? local_->keep_spans(on) : training_.keep_spans(on); }
 
-  // The initial state of a run: its last checkpoint, else another run's, else fresh weights.
-  CheckpointState starting_point() {
-    if (std::optional<CheckpointState> stored = sink_.last_checkpoint()) return std::move(*stored);
-    CheckpointState start;
-    if (options_.from) {
-      start = options_.from();
-      judge_anew(start);
-    } else {
-      start.tensors = options_.initial ? *options_.initial : nn::initialize(built_, config_.seed);
-    }
-    return start;
-  }
-
-  // For another run's state: resets what is best, and how long there was no improvement. A best model in that state
-  // still counts.
-  void judge_anew(CheckpointState& state) const {
-    state.selection.epochs_since = 0;
-    if (config_.selection.keep_best && !state.best.empty()) return;
-    state.best.clear();
-    state.selection.best.clear();
-    state.selection.best_step = state.selection.last_step = 0;  // validated again at the start
-  }
+  CheckpointState starting_point() { return train::starting_point(config_, built_, options_, sink_, total_steps_); }
 
   void restore() {
-    if (decides()) now_ = checked_starting_point();
+    if (decides()) now_ = starting_point();
     if (local_) {
       local_->share(now_);
     } else {
@@ -158,17 +139,6 @@ class Loop {
     if (verification_is_due()) verify_replicas();
     validate_epoch();
     if (now_.step < total_steps_ && checkpoint_is_due()) checkpoint();
-  }
-
-  CheckpointState checked_starting_point() {
-    CheckpointState start = starting_point();
-    if (start.step > total_steps_ && options_.from && !options_.resume) {
-      throw Error(ErrorKind::kUsage,
-                  fmt::format("{}: the run to continue has done {} of the {} steps in {} epochs", config_.file,
-                              start.step, total_steps_, config_.epochs),
-                  "set the total number of epochs: --set train.epochs=N");
-    }
-    return start;
   }
 
   double rate_at(std::int64_t step) const {
@@ -359,7 +329,7 @@ class Loop {
 
   void end_profiled_step() {
     options_.profiler->end_step(training_.session(), now_.step, communication());
-    if (options_.profiler->has_traced()) training_.keep_spans(false);
+    if (options_.profiler->has_traced()) keep_spans(false);
   }
 
   void record_ranks() {

@@ -33,7 +33,7 @@ struct TrainingResult {
   Metrics valid;                       // of the model in `tensors`, if there is a validation split
   double seconds = 0, per_second = 0;  // of this process; images, rows or tokens of all ranks
   dist::GradientSum::Cost communication;
-  std::int64_t peak_memory = 0;  // bytes: what the forecast is about
+  std::int64_t peak_memory = 0;    // bytes: what the forecast is about
   std::vector<RankFigures> ranks;  // of all ranks; empty on others than rank 0
   MemoryForecast memory;
 };
