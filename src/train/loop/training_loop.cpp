@@ -382,6 +382,7 @@ class Loop {
 
   // A checkpoint holds only finite values.
   void checkpoint() {
+    sink_.wait_for_checkpoint();  // so that two copies of the state are not in memory together
     CheckpointState state = now_;
     state.tensors = training_.state();
     if (local_) local_->gather(state, local_->is_between_rounds());
