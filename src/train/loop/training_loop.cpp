@@ -126,10 +126,11 @@ class Loop {
     validate_epoch();
   }
 
+  bool epoch_has_ended() const { return now_.step > 0 && now_.step % steps_per_epoch_ == 0; }
+
   // An earlier process was interrupted during validation, or before it.
   void validate_epoch() {
-    const bool epoch_ended = now_.step > 0 && now_.step % steps_per_epoch_ == 0;
-    if (epoch_ended && now_.selection.last_step != now_.step) validate();
+    if (epoch_has_ended() && now_.selection.last_step != now_.step) validate();
   }
 
   // This worker was stopped while it waited for others. What follows is what they do after their last step of the
@@ -137,6 +138,7 @@ class Loop {
   void end_stopped_round() {
     end_round();
     if (verification_is_due()) verify_replicas();
+    if (epoch_has_ended()) record_ranks();
     validate_epoch();
     if (now_.step < total_steps_ && checkpoint_is_due()) checkpoint();
   }
