@@ -11,10 +11,6 @@ namespace {
 
 constexpr ScryptCost kCheap{10, 8, 1};
 
-std::string hex(ByteView bytes) {
-  return to_hex(bytes);
-}
-
 // Unlocked by their passphrase's owner, who signs what is changed.
 UnlockedKeys new_keys(std::string_view passphrase = "first") {
   UnlockedKeys keys = make_keys(passphrase_member(as_bytes(passphrase), "p", kCheap, 1), 1);
