@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <sstream>
 #include <thread>
 
 #include "base/error.h"
@@ -177,6 +178,10 @@ dist::HostFacts own_facts(Context& context) {
   out.memory = available_memory();
   out.disk = free_space(out.cache);
   out.time = static_cast<std::int64_t>(std::time(nullptr));
+  // Of sshd: the caller's address and port, and those that it has reached.
+  std::istringstream connection(context.environment().get("SSH_CONNECTION").value_or(""));
+  std::string port;
+  connection >> out.caller >> port >> out.address;
   return out;
 }
 

@@ -1,4 +1,6 @@
 // mlx rank: what `mlx train --hosts` runs on other hosts. People do not call it; their ssh and mpirun do.
+#include <unistd.h>
+
 #include <memory>
 #include <vector>
 
@@ -9,6 +11,7 @@
 #include "cmd/cli/cli.h"
 #include "cmd/hosts.h"
 #include "cmd/ranks.h"
+#include "dist/launch_key.h"
 #include "registry/settings/settings.h"
 #include "store/maintenance/copies.h"
 #include "store/pack/store.h"
@@ -39,11 +42,24 @@ void limit_cache(store::Store& store, std::uint64_t limit, Context& context) {
 }
 
 struct RankOptions {
-  bool facts = false;
+  bool facts = false, key = false;
   std::string store;
 };
 
+// Keeps the key of a launch, which comes on stdin, until its ranks on this host have it.
+void hold_key(Context& context) {
+  if (::isatty(STDIN_FILENO) != 0)
+    throw Error(ErrorKind::kUsage, "--key is what `mlx train --hosts` runs by ssh, with a key on standard input");
+  dist::hide_memory();
+  const dist::HeldKey held = dist::read_held_key(STDIN_FILENO);
+  const Fd listener = dist::listen_for_ranks(held);
+  context.out("ready\n");
+  context.flush();
+  dist::give_to_ranks(held, listener, STDIN_FILENO);
+}
+
 int run_rank(const RankOptions& options, Context& context) {
+  if (options.key) return hold_key(context), 0;
   if (options.facts) {
     context.out(canonical(to_json(own_facts(context))) + "\n");
     return 0;
@@ -76,6 +92,7 @@ Command add_rank() {
   command.json = false;
   command.options = {
       flag("--facts", options->facts, "Print what this host has for a rank, as JSON, and end"),
+      flag("--key", options->key, "Read the key of an encrypted training, and give it to the ranks of this host"),
       option("--store", "DIR", options->store, "The store with the data", Complete::kFolder),
   };
   command.examples = {"mlx rank --facts"};

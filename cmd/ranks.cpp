@@ -10,9 +10,11 @@
 #include "base/text.h"
 #include "cmd/backend.h"
 #include "cmd/data_memory.h"
+#include "cmd/launch_keys.h"
 #include "cmd/rank_view.h"
 #include "dist/launch.h"
 #include "dist/mpi.h"
+#include "dist/sealed.h"
 #include "train/other_rank.h"
 
 namespace mlx::cmd {
@@ -20,9 +22,11 @@ namespace {
 
 constexpr int kKilled = 128;  // an exit code above it: by that signal
 
-dist::Place place_of(const ReadyHost& host, const std::vector<std::string>& arguments, Context& context) {
+dist::Place place_of(const ReadyHost& host, const std::vector<std::string>& arguments, const std::string& holder,
+                     Context& context) {
   dist::Place out{host.host, {host.facts.program}, {}};
   out.variables = {{"MLX_THREADS", std::to_string(threads_of(host))}};
+  if (!holder.empty()) out.variables.emplace_back(dist::kLaunchVariable, holder);
   if (!host.host.here()) {
     out.command.insert(out.command.end(), {"rank", "--store", host.facts.cache});
     // What the bits depend on.
@@ -37,6 +41,23 @@ dist::Place place_of(const ReadyHost& host, const std::vector<std::string>& argu
   // MPI gives the first rank a terminal of its own, which says nothing about ours.
   out.variables.emplace_back(context.colour() ? "CLICOLOR_FORCE" : "NO_COLOR", "1");
   return out;
+}
+
+// Ranks whose launcher holds a key for them seal what they send.
+std::unique_ptr<dist::Communicator> sealed_if_wanted(std::unique_ptr<dist::Communicator> ranks, Context& context) {
+  const auto holder = context.environment().get(dist::kLaunchVariable);
+  if (!holder) return ranks;
+  dist::hide_memory();
+  const dist::LaunchKey key = dist::ask_for_key(*holder, ranks->rank(), ranks->ranks());
+  return dist::sealed_ranks(std::move(ranks), key);
+}
+
+// The user's own choice is stronger.
+std::string network_for_mpi(const std::vector<ReadyHost>& hosts, const Environment& environment) {
+  for (const char* name : {"OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_oob_tcp_if_exclude", "OMPI_MCA_btl_tcp_if_include",
+                           "OMPI_MCA_btl_tcp_if_exclude"})
+    if (environment.get(name)) return "";
+  return network_of(hosts);
 }
 
 // Processes that do not know of each other would all train, into one repository.
@@ -101,7 +122,7 @@ std::unique_ptr<dist::Communicator> join_ranks(std::int64_t wanted, Context& con
     throw Error(ErrorKind::kUsage, fmt::format("--ranks {}: MPI has started {}", wanted, started),
                 "leave --ranks out where something else starts the ranks");
   }
-  return dist::join_ranks(started);
+  return sealed_if_wanted(dist::join_ranks(started), context);
 }
 
 Ties ties_of(const dist::Communicator* ranks, Context& context) {
@@ -126,9 +147,13 @@ void take_part(dist::Communicator& ranks, const store::Store& store, Context& co
   }
 }
 
-int run_on_ranks(const std::vector<ReadyHost>& hosts, const std::vector<std::string>& arguments, Context& context) {
+int run_on_ranks(const std::vector<ReadyHost>& hosts, const std::vector<std::string>& arguments, bool encrypt,
+                 Context& context) {
   dist::Launch launch;
-  for (const ReadyHost& host : hosts) launch.places.push_back(place_of(host, arguments, context));
+  const LaunchKeys keys = encrypt ? hand_out_key(hosts, context) : LaunchKeys();
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    launch.places.push_back(place_of(hosts[i], arguments, encrypt ? keys.holders[i] : "", context));
+  if (encrypt) launch.network = network_for_mpi(hosts, context.environment());
   launch.ssh = context.environment().get("MLX_SSH_COMMAND").value_or("");
   launch.as_root = ::geteuid() == 0;
   context.flush();

@@ -23,7 +23,7 @@ inline constexpr std::int64_t kMostRanks = 4096;
 train::TrainConfig config_for_ranks(const std::string& file, const std::vector<std::string>& sets, std::int64_t ranks);
 
 // The other ranks, if this process is one of several that MPI has started; else null. `wanted`: how many there should
-// be, 0 if nobody said; throws kUsage if MPI has started another number.
+// be, 0 if nobody said; throws kUsage if MPI has started another number. Messages are sealed if the launcher says so.
 std::unique_ptr<dist::Communicator> join_ranks(std::int64_t wanted, Context& context);
 
 // What ties a rank to whoever has launched it, as far as they ask for it.
@@ -39,7 +39,9 @@ void take_part(dist::Communicator& ranks, const store::Store& store, Context& co
                std::function<void(const Digest& version)> uses = {});
 
 // Runs `mlx ARGUMENTS` on the ranks of this machine, and on those of other hosts `mlx rank`, which take part in it. The
-// ranks of a host share its cores. Returns the exit code.
-int run_on_ranks(const std::vector<ReadyHost>& hosts, const std::vector<std::string>& arguments, Context& context);
+// ranks of a host share its cores. `encrypt`: they seal what they send each other, under a key of this launch. Returns
+// the exit code.
+int run_on_ranks(const std::vector<ReadyHost>& hosts, const std::vector<std::string>& arguments, bool encrypt,
+                 Context& context);
 
 }  // namespace mlx::cmd

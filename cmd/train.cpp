@@ -153,6 +153,7 @@ int run_train(const TrainCommand& options, Context& context) {
   const std::vector<dist::Host> hosts = hosts_of(options, context);
   const bool records_only = hosts[0].ranks == 0;  // this machine, of a training on others
   const int wanted = dist::ranks_on(hosts), recorders = records_only ? 1 : 0;
+  check_encrypt(options, hosts, context);
   const std::unique_ptr<dist::Communicator> others =
       join_ranks(where_text(options).empty() ? 0 : wanted + recorders, context);
   const Ties ties = ties_of(others.get(), context);
@@ -183,6 +184,7 @@ int run_train(const TrainCommand& options, Context& context) {
   if (!host) config.options += fmt::format(" --device {}", train.backend.device_word());
   if (train.memory > 0) config.options += " --memory " + options.memory;  // for who resumes it; changes no bit
   config.options += where_text(options);
+  if (options.encrypt) config.options += " --encrypt";
   if ((wanted + recorders > 1 && !others) || context.dry_run()) {
     const train::Inquiry inquiry = train::ask_training(context.repository(), config, train, context.progress());
     if (!inquiry.known) return launch(options, hosts, config, inquiry, context);
@@ -239,6 +241,7 @@ Command add_train() {
       option("--hostfile", "FILE", options->hostfile, "The hosts, one a line", Complete::kFile),
       choice("--wire", "TYPE", {"f32", "bf16"}, options->wire,
              "The type in which gradients go to other ranks (default: the config's, else f32)"),
+      flag("--encrypt", options->encrypt, "With --hosts: encrypt and authenticate what ranks send each other"),
       choice("--precision", "TYPE", {"auto", "bf16", "f32", "fp16", "tf32"}, options->precision,
              "The type of products (default: the config's, else f32, on a GPU auto)"),
       choice("--numerics", "WHICH", {"native", "portable"}, options->numerics,

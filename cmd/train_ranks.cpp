@@ -15,6 +15,8 @@
 #include "base/text.h"
 #include "cmd/hosts.h"
 #include "cmd/ranks.h"
+#include "dist/launch_key.h"
+#include "dist/mpi.h"
 
 namespace mlx::cmd {
 namespace {
@@ -36,6 +38,7 @@ std::vector<std::string> arguments_of(const TrainCommand& options, const train::
   };
   for (const std::string& set : options.sets) add("--set", set);
   if (options.verify_every > 0) add("--verify-every", std::to_string(options.verify_every));
+  if (options.encrypt) out.emplace_back("--encrypt");
   add("--resume", again ? "" : options.resume);
   add("--device", options.device);
   add("--precision", options.precision);
@@ -124,6 +127,18 @@ std::string where_text(const TrainCommand& options) {
   return options.ranks > 1 ? fmt::format(" --ranks {}", options.ranks) : "";
 }
 
+void check_encrypt(const TrainCommand& options, const std::vector<dist::Host>& hosts, Context& context) {
+  if (!options.encrypt || context.environment().get(dist::kLaunchVariable)) return;
+  if (dist::ranks_started(context.environment()) > 1) {
+    throw Error(
+        ErrorKind::kUsage, "--encrypt: something else than mlx has started these ranks, and nobody has a key for them",
+        "mlx train --hosts hands keys out over ssh; elsewhere use a network that is encrypted, such as WireGuard");
+  }
+  if (hosts.size() > 1) return;
+  throw Error(ErrorKind::kUsage, "--encrypt: all ranks are on this machine, and send nothing over a network",
+              "leave it out, or name other hosts: --hosts");
+}
+
 int launch(const TrainCommand& options, const std::vector<dist::Host>& hosts, const train::TrainConfig& config,
            const train::Inquiry& inquiry, Context& context) {
   const RankNeeds needs{inquiry.dataset, inquiry.base, config.portable, inquiry.memory, options.ship};
@@ -140,7 +155,7 @@ int launch(const TrainCommand& options, const std::vector<dist::Host>& hosts, co
   for (int soon = 0;;) {
     const double begin = seconds_now();
     try {
-      return run_on_ranks(ready, arguments_of(options, config, ready, again), context);
+      return run_on_ranks(ready, arguments_of(options, config, ready, again), options.encrypt, context);
     } catch (const Error& error) {
       soon = seconds_now() - begin < kSoon ? soon + 1 : 0;
       if (options.min_ranks == 0 || error.kind != ErrorKind::kIo || soon == kMostSoon) throw;

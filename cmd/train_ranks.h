@@ -23,12 +23,16 @@ struct TrainCommand {
   std::int64_t verify_every = 0;
   std::int64_t sync_every = 0;  // the config's
   std::string wire;             // the config's
+  bool encrypt = false;
 };
 
 // Where the ranks are to run; one here if nothing was said. Throws kUsage for options that contradict each other.
 std::vector<dist::Host> hosts_of(const TrainCommand& options, Context& context);
 // The options that say so again, for who resumes the training; begins with a space unless it is empty.
 std::string where_text(const TrainCommand& options);
+
+// Throws kUsage if --encrypt was given where no key can be handed out, or nothing is sent.
+void check_encrypt(const TrainCommand& options, const std::vector<dist::Host>& hosts, Context& context);
 
 // Starts the ranks and waits for their end. As long as --min-ranks are left, starts again without the hosts that are
 // lost. With --dry-run prints the plan instead. Returns the exit code.

@@ -1,6 +1,6 @@
 // The ranks of one training, and the messages between them. Everything else of src/dist (collectives.h, gradient_sum.h)
-// is written over this interface. Its implementations: MPI (mpi.h), for processes on any hosts; threads of one process
-// (local_ranks.h), for tests; and a rank alone.
+// is written over this interface. Its implementations: MPI (mpi.h), for processes on any hosts; another one whose
+// messages are sealed (sealed.h); threads of one process (local_ranks.h), for tests; and a rank alone.
 //
 // Messages between two ranks with the same tag arrive in the order in which they were sent. An object is used by one
 // thread at a time, which need not be the one that made it. A failed transfer throws kIo, and names the other rank.
@@ -45,9 +45,11 @@ class Communicator {
   virtual Transfer receive(int from, int tag, void* data, std::size_t bytes) = 0;
   // Until all are done. Other transfers go on meanwhile.
   virtual void wait(std::span<Transfer> transfers) = 0;
-  // Whether all are done, and then they need no wait(). Does not wait for other ranks, but if nothing moves may pause
-  // for some microseconds.
+  // Whether all are done, and then they need no wait(). Those that are done have the id 0 afterwards. Does not wait for
+  // other ranks, but if nothing moves may pause for some microseconds.
   virtual bool advance(std::span<Transfer> transfers) = 0;
+  // Whether messages are sealed between the ranks (sealed.h).
+  virtual bool encrypted() const { return false; }
 
  private:
   mutable Activity activity_;

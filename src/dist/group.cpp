@@ -21,6 +21,7 @@ class Group final : public Communicator {
   int ranks() const override { return static_cast<int>(members_.size()); }
   std::string name() const override { return all_.name(); }
   Activity& activity() const override { return all_.activity(); }
+  bool encrypted() const override { return all_.encrypted(); }
   Transfer send(int to, int tag, const void* data, std::size_t bytes) override {
     return all_.send(member(to), tag, data, bytes);
   }

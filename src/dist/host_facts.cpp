@@ -15,7 +15,7 @@ Json to_json(const HostFacts& facts) {
           {"sources", facts.sources}, {"native", facts.native},   {"portable", facts.portable},
           {"isa", facts.isa},         {"mpi", facts.mpi},         {"cache", facts.cache},
           {"cores", facts.cores},     {"memory", facts.memory},   {"disk", facts.disk},
-          {"time", facts.time}};
+          {"time", facts.time},       {"address", facts.address}, {"caller", facts.caller}};
 }
 
 HostFacts facts_from_json(const Json& json, const std::string& what) {
@@ -29,6 +29,7 @@ HostFacts facts_from_json(const Json& json, const std::string& what) {
   if (cores < 1 || cores > 1 << 20) fail(ErrorKind::kCorrupt, "{}: {} cores", what, cores);
   out.cores = static_cast<int>(cores);
   out.memory = number("memory"), out.disk = number("disk"), out.time = number("time");
+  if (json.contains("address")) out.address = text("address"), out.caller = text("caller");
   return out;
 }
 

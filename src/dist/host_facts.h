@@ -15,8 +15,9 @@ struct HostFacts {
   std::string sources;           // that a training's bits depend on
   std::string native, portable;  // numerics ids of a training
   std::string isa;
-  std::string mpi;    // why MPI cannot be used; "" if it can
-  std::string cache;  // the folder of its store of other repositories' data
+  std::string mpi;              // why MPI cannot be used; "" if it can
+  std::string cache;            // the folder of its store of other repositories' data
+  std::string address, caller;  // of the two ends of the ssh connection that asks; "" if there is none
   int cores = 1;
   std::int64_t memory = 0, disk = 0;  // bytes that are free
   std::int64_t time = 0;              // seconds since 1970

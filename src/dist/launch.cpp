@@ -116,6 +116,8 @@ std::vector<std::string> mpirun_command(const Launch& launch) {
   if (launch.as_root) add({"--allow-run-as-root"});
   const bool several = launch.places.size() > 1;
   if (several) add_ssh(launch.ssh, argv);
+  if (several && !launch.network.empty())
+    for (const char* name : {"oob_tcp_if_include", "btl_tcp_if_include"}) add({"--mca", name, launch.network});
   const char* separator = nullptr;
   for (const Place& place : launch.places) {
     if (separator) add({separator});

@@ -22,6 +22,7 @@ struct Place {
 struct Launch {
   std::vector<Place> places;  // the first is this machine
   std::string ssh;            // a command line to run in place of "ssh"; "" for none
+  std::string network;        // that MPI uses between hosts, as "10.77.0.0/24"; "" for all that they have
   bool as_root = false;       // the user is root, for whom mpirun wants an option
 };
 

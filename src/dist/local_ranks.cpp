@@ -90,34 +90,39 @@ class LocalRank final : public Communicator {
   void wait(std::span<Transfer> transfers) override {
     std::unique_lock lock(shared_->mutex);
     for (Transfer& transfer : transfers) {
-      const auto found = shared_->receives.find(std::exchange(transfer.id, 0));
-      if (found == shared_->receives.end()) continue;
-      const Receive& receive = found->second;
-      shared_->changed.wait(lock, [&] { return receive.arrived || shared_->gone.contains(receive.from); });
-      if (!receive.arrived) fail(ErrorKind::kIo, "rank {} is gone", receive.from);
-      if (receive.message.size() != receive.bytes) {
-        fail(ErrorKind::kIo, "rank {} sent {} bytes instead of {}", receive.from, receive.message.size(),
-             receive.bytes);
-      }
-      if (receive.bytes > 0) std::memcpy(receive.data, receive.message.data(), receive.bytes);
-      shared_->receives.erase(found);
+      shared_->changed.wait(lock, [&] { return has_ended(transfer); });
+      take(transfer);
     }
   }
   bool advance(std::span<Transfer> transfers) override {
-    const auto settled = [&](const Transfer& transfer) {
-      const auto found = shared_->receives.find(transfer.id);
-      return found == shared_->receives.end() || found->second.arrived || shared_->gone.contains(found->second.from);
-    };
-    {
-      std::unique_lock lock(shared_->mutex);
-      const auto all = [&] { return std::ranges::all_of(transfers, settled); };
-      if (!shared_->changed.wait_for(lock, std::chrono::microseconds(200), all)) return false;
-    }
-    wait(transfers);
-    return true;
+    std::unique_lock lock(shared_->mutex);
+    const auto is_open = [](const Transfer& transfer) { return transfer.id != 0; };
+    const auto moves = [&](const Transfer& transfer) { return is_open(transfer) && has_ended(transfer); };
+    shared_->changed.wait_for(lock, std::chrono::microseconds(200), [&] {
+      return std::ranges::any_of(transfers, moves) || std::ranges::none_of(transfers, is_open);
+    });
+    for (Transfer& transfer : transfers)
+      if (has_ended(transfer)) take(transfer);
+    return std::ranges::none_of(transfers, is_open);
   }
 
  private:
+  // The mutex is held in both.
+  bool has_ended(const Transfer& transfer) const {
+    const auto found = shared_->receives.find(transfer.id);
+    return found == shared_->receives.end() || found->second.arrived || shared_->gone.contains(found->second.from);
+  }
+  void take(Transfer& transfer) {
+    const auto found = shared_->receives.find(std::exchange(transfer.id, 0));
+    if (found == shared_->receives.end()) return;
+    const Receive& receive = found->second;
+    if (!receive.arrived) fail(ErrorKind::kIo, "rank {} is gone", receive.from);
+    if (receive.message.size() != receive.bytes) {
+      fail(ErrorKind::kIo, "rank {} sent {} bytes instead of {}", receive.from, receive.message.size(), receive.bytes);
+    }
+    if (receive.bytes > 0) std::memcpy(receive.data, receive.message.data(), receive.bytes);
+    shared_->receives.erase(found);
+  }
   void check(int other, int tag) const {
     CHECK(other >= 0 && other < ranks_ && other != rank_ && tag >= 0 && tag < kTags);
   }

@@ -214,7 +214,8 @@ Json summary_of(const Training& t, const TrainingResult& result) {
     out["ranks"] = ranks_of(t);
     Json communication = {{"bytes_sent", result.communication.bytes_sent},
                           {"seconds", result.communication.exchanging},
-                          {"waiting", result.communication.waiting}};
+                          {"waiting", result.communication.waiting},
+                          {"encrypted", t.options.ranks->encrypted()}};
     add_ranks(communication, result.ranks, t.data.kind->unit);
     out["communication"] = std::move(communication);
   }

@@ -1,5 +1,5 @@
 // What every communicator keeps: messages arrive whole and in order, whatever their size. The same checks run over
-// threads here, and over MPI if it has started this program (the test dist_mpi).
+// threads here, and over MPI if it has started this program (the test dist_mpi), sealed and not.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,10 +11,12 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "borrowed.h"
 #include "dist/clock_offset.h"
 #include "dist/collectives.h"
 #include "dist/mpi.h"
 #include "dist/replicas.h"
+#include "dist/sealed.h"
 #include "ranks.h"
 
 using namespace mlx;
@@ -75,6 +77,12 @@ void collectives_agree(Communicator& ranks) {
   barrier(ranks);
 }
 
+// Ranks that seal what `ranks` carries. The same key for all.
+std::unique_ptr<Communicator> sealed(Communicator& ranks) {
+  LaunchKey key{{1, 2, 3}, Secret(32), {{"here", ranks.ranks()}}};
+  return sealed_ranks(std::make_unique<Borrowed>(ranks), key);
+}
+
 }  // namespace
 
 TEST_CASE("messages of any size arrive whole and in order, between any ranks") {
@@ -82,6 +90,34 @@ TEST_CASE("messages of any size arrive whole and in order, between any ranks") {
     CAPTURE(count);
     CHECK_NOTHROW(on_ranks(count, messages_arrive));
     CHECK_NOTHROW(on_ranks(count, collectives_agree));
+    if (count > 4) continue;
+    CHECK_NOTHROW(on_ranks(count, [](Communicator& ranks) { messages_arrive(*sealed(ranks)); }));
+    CHECK_NOTHROW(on_ranks(count, [](Communicator& ranks) { collectives_agree(*sealed(ranks)); }));
+  }
+}
+
+TEST_CASE("advance() says which messages are done, also if others are not") {
+  for (const bool seals : {false, true}) {
+    on_ranks(2, [seals](Communicator& bare) {
+      const std::unique_ptr<Communicator> own = seals ? sealed(bare) : std::make_unique<Borrowed>(bare);
+      Communicator& ranks = *own;
+      char byte = 0;
+      if (ranks.rank() == 1) {
+        Communicator::Transfer go = ranks.send(0, 0, &byte, 1);
+        ranks.wait({&go, 1});
+        go = ranks.receive(0, 2, &byte, 1);
+        ranks.wait({&go, 1});
+        go = ranks.send(0, 1, &byte, 1);
+        ranks.wait({&go, 1});
+        return;
+      }
+      std::array transfers{ranks.receive(1, 0, &byte, 1), ranks.receive(1, 1, &byte, 1)};
+      while (transfers[0].id != 0) require(!ranks.advance(transfers), "the second cannot have arrived");
+      Communicator::Transfer go = ranks.send(1, 2, &byte, 1);
+      while (!ranks.advance(transfers)) continue;
+      ranks.wait({&go, 1});
+      require(ranks.advance(transfers), "messages that are done stay done");
+    });
   }
 }
 
@@ -123,6 +159,11 @@ TEST_CASE("MPI: the same over processes") {
   CHECK_EQ(ranks->ranks(), started);
   CHECK_NOTHROW(messages_arrive(*ranks));
   CHECK_NOTHROW(collectives_agree(*ranks));
+  {
+    const std::unique_ptr<Communicator> over_mpi = sealed(*ranks);
+    CHECK_NOTHROW(messages_arrive(*over_mpi));
+    CHECK_NOTHROW(collectives_agree(*over_mpi));
+  }
   // bug: a message that was shorter than the receiver's memory passed.
   std::array<char, 8> bytes{};
   if (ranks->rank() < 2) {

@@ -13,6 +13,7 @@
 #include "dist/launch.h"
 #include "dist/lifeline.h"
 #include "dist/mpi_parameters.h"
+#include "dist/network.h"
 #include "dist/pulse.h"
 #include "dist/watch.h"
 
@@ -77,6 +78,12 @@ TEST_CASE("hosts: mpirun starts other programs on other hosts") {
   CHECK(line.find("|plm_rsh_agent|ssh -F x|") != std::string::npos);
   CHECK(line.find("|--host|localhost:1|--np|1|") != std::string::npos);
   CHECK(line.find("|A=1|/bin/mlx|train|:|--host|b:2|--np|2|") != std::string::npos);
+  CHECK(line.find("if_include") == std::string::npos);
+  launch.network = "10.77.0.0/30";
+  line.clear();
+  for (const std::string& word : mpirun_command(launch)) line += word + "|";
+  CHECK(line.find("|--mca|oob_tcp_if_include|10.77.0.0/30|--mca|btl_tcp_if_include|10.77.0.0/30|") !=
+        std::string::npos);
   launch.places.pop_back();
   for (const std::string& word : mpirun_command(launch)) CHECK(word != "--host");
 }
@@ -85,6 +92,7 @@ HostFacts facts() {
   HostFacts out;
   out.version = "1", out.program = "/bin/mlx", out.sources = "s", out.native = "n", out.portable = "p",
   out.isa = "avx512";
+  out.address = "10.0.0.2", out.caller = "10.0.0.1";
   out.cache = "/c", out.cores = 4, out.memory = 100, out.disk = 1000, out.time = 5;
   return out;
 }
@@ -106,6 +114,20 @@ TEST_CASE("hosts: facts go through JSON, and what is wrong in them is said") {
   CHECK(obstacles(own, other, {})[0].hint.find("--numerics portable") != std::string::npos);
   other.sources = "t", other.mpi = "no orted";
   CHECK(obstacles(own, other, {.portable = true}).size() == 2);
+}
+
+TEST_CASE("hosts: the network of addresses is the smallest that has them all") {
+  using Addresses = std::vector<std::string>;
+  CHECK(common_network(Addresses{"10.77.0.1", "10.77.0.2", "10.77.0.3"}) == "10.77.0.0/30");
+  CHECK(common_network(Addresses{"10.77.0.4", "10.77.1.2"}) == "10.77.0.0/23");
+  CHECK(common_network(Addresses{"192.168.1.9"}) == "192.168.1.9/32");
+  CHECK(common_network(Addresses{"10.255.0.1", "10.1.0.1"}) == "10.0.0.0/8");
+  for (const Addresses& none : {Addresses{}, Addresses{"10.0.0.1", "11.0.0.1"}, Addresses{"10.0.0.1", "fe80::1"},
+                                Addresses{"10.0.0.1", ""}, Addresses{"0.0.0.1", "255.0.0.1"}})
+    CHECK(common_network(none) == "");
+  CHECK(is_own_address("127.0.0.1"));
+  CHECK_FALSE(is_own_address("203.0.113.7"));
+  CHECK_FALSE(is_own_address(""));
 }
 
 // What people would read: "rank 1: text|".
