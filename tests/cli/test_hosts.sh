@@ -45,14 +45,14 @@ same "$tuned" "$(digest)"
 # This machine only records what others train; also from a base, whose weights it has.
 expect 0 mlx train -c tuned.toml --set train.accumulate=2 --hosts a,b --force --json
 same "$tuned" "$(digest)"
-for hosts in a,b b; do
-  expect 0 mlx train -c cnn.toml --set data.hold_out=12 --set train.accumulate=4 --hosts $hosts --force --json
+for others in a,b b; do
+  expect 0 mlx train -c cnn.toml --set data.hold_out=12 --set train.accumulate=4 --hosts $others --force --json
   many=$(digest)
-  same "$(json "d['summary']['ranks']")" "$(tr , '\n' <<<$hosts | grep -c .)"
+  same "$(json "d['summary']['ranks']")" "$(tr , '\n' <<<$others | grep -c .)"
   expect 0 mlx show "run:$(json "d['run']")" --metric valid/loss --csv
   same "$(grep -c , <<<"$out")" 3
   expect 0 mlx train -c cnn.toml --set data.hold_out=12 --set train.accumulate=4 --force --json
-  same "$hosts: $many" "$hosts: $(digest)"
+  same "$others: $many" "$others: $(digest)"
 done
 # A profile and a trace of hosts, and figures of each, where none of them is this machine.
 expect 0 mlx train -c cnn.toml --set train.accumulate=2 --hosts a,b --force --profile --trace hosts.json --json
@@ -74,7 +74,7 @@ stopped() { # WHAT CODE COMMAND...: runs the command once ranks train on a and b
   "$mlx_binary" train -c long.toml --hosts ${hosts:-localhost,a,b:2} ${more:-} >/dev/null 2>"$work/.err" &
   launcher=$!
   for _ in {1..200}; do
-    mlx log --runs --json | python3 -c 'import json,sys; sys.exit(json.load(sys.stdin)["runs"][0]["status"] != "running")' && [ -n "$(worker)" ] && break
+    mlx log --runs --json | python3 -c 'import json,sys; sys.exit(all(r["status"] != "running" for r in json.load(sys.stdin)["runs"]))' && [ -n "$(worker)" ] && break
     sleep 0.05
   done
   sleep 1
@@ -146,6 +146,7 @@ expect 0 train --hosts a --ship --force
 lacks "$err" 'mlx sent'
 error 2 '--ship is for --hosts and --hostfile' train --ranks 2 --ship
 none_left
+train() { mlx train -c mlp.toml --set train.seed=10 --set train.accumulate=4 "$@"; }  # is not known yet
 printf '#!/bin/sh\n[ "$1" != rank ] && exec "%s" "$@"\n"%s" rank --facts | sed %s\n' "$mlx_binary" "$mlx_binary" "'s/\"sources\":\"..../\"sources\":\"0000/'" >home_a/bin/mlx
 chmod +x home_a/bin/mlx
 error 8 'a: its mlx is 0.1.0, built from other sources than this one' train --hosts localhost,a:2,b
