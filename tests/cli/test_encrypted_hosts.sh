@@ -56,7 +56,7 @@ begin() { # OPTIONS...: a long training in the background
   MLX_SSH_COMMAND=$work/spy/ssh "$mlx_binary" train -c long.toml --encrypt --json "$@" >"$work/.out" 2>"$work/.err" </dev/null &
   launcher=$!
   for _ in {1..400}; do
-    mlx log --runs --json | python3 -c 'import json,sys; sys.exit(json.load(sys.stdin)["runs"][0]["status"] != "running")' && [ -n "$(worker)" ] && return
+    mlx log --runs --json | python3 -c 'import json,sys; sys.exit(all(r["status"] != "running" for r in json.load(sys.stdin)["runs"]))' && [ -n "$(worker)" ] && return
     kill -0 $launcher 2>/dev/null || fail "it has ended: $(cat .err)"
     sleep 0.05
   done

@@ -97,7 +97,7 @@ std::string said(const Alter& alter, int count = 2, ErrorKind kind = ErrorKind::
 }
 
 // Changes the frame with this number from rank 1 to rank 0.
-Alter in_place_of(int number, std::function<Frames(Bytes)> by) {
+Alter in_place_of(int number, const std::function<Frames(Bytes)>& by) {
   return [=](const Sent& sent) {
     return sent.from == 1 && sent.to == 0 && sent.number == number ? by(sent.frame) : Frames{sent.frame};
   };
@@ -146,8 +146,8 @@ TEST_CASE("sealed: a frame that was repeated, left out or moved is refused") {
   constexpr const char* kPlace =
       "rank 0 on a got something else than rank 1 on b sent: in place of frame {} of tag 3 came one that calls itself "
       "frame {}, repeated or out of order";
-  CHECK(said(in_place_of(1, [](Bytes frame) { return Frames{frame, frame}; })) == fmt::format(kPlace, 2, 1));
-  CHECK(said(in_place_of(1, [](Bytes) { return Frames(); })) == fmt::format(kPlace, 1, 2));
+  CHECK(said(in_place_of(1, [](const Bytes& frame) { return Frames{frame, frame}; })) == fmt::format(kPlace, 2, 1));
+  CHECK(said(in_place_of(1, [](const Bytes&) { return Frames(); })) == fmt::format(kPlace, 1, 2));
   Bytes held;
   CHECK(said([&](const Sent& sent) {
           if (sent.from != 1 || sent.number > 1) return Frames{sent.frame};
@@ -156,7 +156,7 @@ TEST_CASE("sealed: a frame that was repeated, left out or moved is refused") {
           return Frames();
         }) == fmt::format(kPlace, 0, 1));
   // As if it were the next one.
-  CHECK(said(in_place_of(1, [](Bytes frame) {
+  CHECK(said(in_place_of(1, [](const Bytes& frame) {
           Bytes next = frame;
           next[24] = 2;
           return Frames{frame, next};
