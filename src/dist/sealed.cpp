@@ -23,8 +23,8 @@ constexpr std::size_t kHeader = 32;
 // Plain bytes; the last frame of a message has less. With what is around them they are one piece for MPI.
 constexpr std::size_t kFrame = (std::size_t{256} << 10) - kHeader - kTagSize;
 static_assert(kHeader + kFrame + kTagSize <= kMostBytes);
-constexpr std::size_t kBuffers = 32;            // frames under way in all channels of a pair of ranks, at most
-constexpr std::size_t kFewest = 2, kMost = 16;  // of them in a channel
+constexpr std::size_t kFewest = 2, kMost = 16;  // frames under way in a channel
+constexpr std::size_t kBuffers = 32;            // in all of them, unless that needs more than the fewest
 
 // The header of a frame. It travels in clear, and is authenticated with the frame.
 struct Header {
@@ -98,11 +98,7 @@ struct Channel {
 class SealedRanks final : public Communicator {
  public:
   SealedRanks(std::unique_ptr<Communicator> carrier, const LaunchKey& key)
-      : key_(key),
-        launch_(ByteReader(key.id).u64()),
-        window_(std::clamp(kBuffers / std::max<std::size_t>(1, 2 * static_cast<std::size_t>(carrier->ranks() - 1)),
-                           kFewest, kMost)),
-        carrier_(std::move(carrier)) {}
+      : key_(key), launch_(ByteReader(key.id).u64()), carrier_(std::move(carrier)) {}
   int rank() const override { return carrier_->rank(); }
   int ranks() const override { return carrier_->ranks(); }
   std::string name() const override { return carrier_->name(); }
@@ -162,7 +158,8 @@ class SealedRanks final : public Communicator {
   void begin_frames(Channel& channel) {
     for (Message& message : channel.messages) {
       for (; message.begun < message.frames(); ++message.begun) {
-        if (channel.frames.size() == window_) return;
+        const std::size_t here = channel.frames.size();
+        if (here == kMost || (here >= kFewest && under_way_ >= kBuffers)) return;
         begin_frame(channel, message);
       }
     }
@@ -184,6 +181,7 @@ class SealedRanks final : public Communicator {
       frame.carried = carrier_->receive(channel.other(), tag, buffer, kHeader + size + kTagSize);
     }
     channel.frames.push_back(std::move(frame));
+    ++under_way_;
   }
 
   // Ends those that are done, of the first under way in each channel. The carrier pauses if there is none.
@@ -202,6 +200,7 @@ class SealedRanks final : public Communicator {
     if (!channel.sends) open(channel, frame, message.to + message.done * kFrame);
     spare_.push_back(std::move(frame.buffer));
     channel.frames.pop_front();
+    --under_way_;
     if (++message.done == message.frames()) {
       open_.erase(message.id);
       channel.messages.pop_front();
@@ -230,7 +229,7 @@ class SealedRanks final : public Communicator {
 
   const LaunchKey key_;
   const std::uint64_t launch_;
-  const std::size_t window_;  // frames under way in a channel
+  std::size_t under_way_ = 0;  // frames
   std::int64_t last_id_ = 0;
   std::map<std::int64_t, int> open_;  // messages that are not done, and the other rank
   std::map<std::pair<std::uint32_t, std::uint32_t>, AesGcm> ciphers_;

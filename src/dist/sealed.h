@@ -5,7 +5,7 @@
 // kCorrupt, which names both ranks and says what is wrong. mlx-format-sealed(5) has the bytes.
 //
 // Frames of a message are sealed and opened while others are under way, and few are held at a time: buffers take 8 MiB,
-// or a MiB for each other rank if that is more.
+// or half a MiB for each message under way if that is more.
 #pragma once
 
 #include <memory>
