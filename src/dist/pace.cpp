@@ -14,8 +14,8 @@ std::string time_text(double seconds) {
 
 template <typename Of>
 double median_of(const auto& spans, Of of) {
-  std::vector<double> values;
-  for (const auto& span : spans) values.push_back(of(span));
+  std::vector<double> values(spans.size());
+  std::ranges::transform(spans, values.begin(), of);
   return median(std::move(values));
 }
 
