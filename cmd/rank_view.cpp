@@ -18,6 +18,7 @@ constexpr auto kPaced = std::chrono::milliseconds(500);
 std::string rate_text(double rate) {
   return rate >= 1e6   ? fmt::format("{:.1f}M", rate / 1e6)
          : rate >= 1e4 ? fmt::format("{:.1f}k", rate / 1e3)
+         : rate >= 100 ? fmt::format("{:.0f}", rate)
                        : fmt::format("{:.3g}", rate);
 }
 

@@ -108,18 +108,17 @@ std::string Pace::slow_rank() {
     return fmt::format("{} is slow: {} a step where {} {}, waiting for its gradients {:.0f} % of the time; {}",
                        ranks[i]->samples.back().beat.name, time_text(spans[i].own_a_step()),
                        others.size() == 1 ? "the other takes" : "the others take", time_text(usual), 100 * lost,
-                       cause(spans[i], others));
+                       cause(spans[i]));
   }
   return "";
 }
 
 // What a slow rank itself waits for, as far as that is seen from here.
-std::string Pace::cause(const Span& slow, const std::vector<Span>& others) {
-  constexpr double kMost = 0.5, kFewer = 0.7;
+std::string Pace::cause(const Span& slow) {
+  constexpr double kMost = 0.5, kFew = 0.7;
   if (slow.own > 0 && slow.reading > kMost * slow.own) return "it waits for its data";
-  const double usual = median_of(others, [](const Span& of) { return of.cores(); });
-  if (slow.cores() < kFewer * usual)
-    return fmt::format("it waits for cores: it gets {:.1f} where others get {:.1f}", slow.cores(), usual);
+  // Whoever waits for messages uses a core too, so that only too little says something.
+  if (slow.cores() < kFew) return fmt::format("it waits for a core: it gets {:.1f} of one", slow.cores());
   return "it computes all that time";
 }
 

@@ -65,7 +65,7 @@ class Pace {
     double cores() const { return own > 0 ? cpu / own : 0; }
   };
   static std::optional<Span> span_of(const Rank& rank);
-  static std::string cause(const Span& slow, const std::vector<Span>& others);
+  static std::string cause(const Span& slow);
 
   std::map<int, Rank> ranks_;
 };

@@ -121,7 +121,7 @@ wait $slower || true
 all_gone
 has "$(cat .err)" 'mlx: warning: rank 1 on '
 has "$(cat .err)" ' a step where the other takes '
-has "$(cat .err)" '; it waits for cores: it gets '
+has "$(cat .err)" '; it waits for a core: it gets '
 has "$(grep '^training ' .err)" ' images/s  slowest rank '
 has "$(grep '^training ' .err)" ' waiting '
 same "$(grep -c ' is slow: ' .err)" 1

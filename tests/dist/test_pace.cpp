@@ -86,7 +86,7 @@ TEST_CASE("pace: a slow rank is told once, with what it waits for, and no other 
   for (const auto& [worker, cause] : std::vector<std::pair<Worker, std::string>>{
            {{"rank 1 on b", 0.2, 0, 1}, "it computes all that time"},
            {{"rank 1 on b", 0.2, 0.15, 1}, "it waits for its data"},
-           {{"rank 1 on b", 0.2, 0, 0.5}, "it waits for cores: it gets 0.5 where others get 1.0"}}) {
+           {{"rank 1 on b", 0.2, 0, 0.5}, "it waits for a core: it gets 0.5 of one"}}) {
     Pace pace;
     Ranks ranks({{"rank 0 on a", 0.1}, worker, {"rank 2 on c", 0.1}});
     CHECK(ranks.run(pace, 10) == "");
