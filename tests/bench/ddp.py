@@ -2,11 +2,14 @@
 """Two ranks of one thread: `mlx train` against PyTorch's DistributedDataParallel over Gloo, until both reach the same loss.
 
 usage: ddp.py MLX BENCH_SUM [--rounds N] [--only NAME]... [--network NAME]... [--no-compile] [--no-sums]
+              [--sync-every H]... [--wire TYPE] [--local-epochs N]
 
 Both have the same model, initial weights (mlx's), batches, shares of the ranks and optimizer; nothing is timed unless
 the first losses agree. They run in turns. "plain" is this machine's loopback. The other networks (NETWORKS) join two
 network namespaces, which end with this program; there rank 0 has core 0 and rank 1 core 1, and mpirun starts mlx. They need root. Each begins
-with a sum of 1 MiB and of 25 MiB by mlx, MPI_Allreduce and Gloo. Needs PyTorch, numpy, mpicc, and the package
+with a sum of 1 MiB and of 25 MiB by mlx, MPI_Allreduce and Gloo. --sync-every adds runs of mlx by local SGD, which may
+take --local-epochs times the epochs to reach the loss that PyTorch reaches; theirs is the mean of what both workers
+have, each before its step. --wire is of all runs of mlx; only with f32 are losses compared first. Needs PyTorch, numpy, mpicc, and the package
 dataset-fashion-mnist.
 """
 import argparse
@@ -117,13 +120,13 @@ class Place:
         return None
 
 
-def train_mlx(mlx, folder, place, epochs):
+def train_mlx(mlx, folder, place, epochs, *settings):
     environment = {**os.environ, "MLX_THREADS": "1" if place.other else "2",
                    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     ranks, launch = ([], MPIRUN + place.hosts + ["--np", "2", "-x", "MLX_THREADS"]) if place.other else (["--ranks", "2"], [])
     began = time.perf_counter()
     done = json.loads(out_of(place.first + launch + [mlx, "train", "-c", "c.toml", *ranks, "--force", "--json",
-                                                     "--set", f"train.epochs={epochs}"], cwd=folder, env=environment))
+                                                     "--set", f"train.epochs={epochs}", *settings], cwd=folder, env=environment))
     wall = time.perf_counter() - began
     points = json.loads(out_of([mlx, "show", f"run:{done['run']}", "--metric", "train/loss", "--json"], cwd=folder))["points"]
     summary = done["summary"]
@@ -209,7 +212,7 @@ def show(name, runs, case, loss):
     rate = statistics.median(len(run["losses"]) / run["seconds"] for run in runs)
     seconds = statistics.median(seconds_to(loss, run) for run in runs)
     wall = statistics.median(run["wall"] for run in runs)
-    print(f"  {name:6} {rate:8.2f} steps/s {rate * CASES[case][3]:9.0f} samples/s  loss {loss:.3f} after {steps_to(loss, runs[0])} "
+    print(f"  {name:{14 if ',' in name else 6}} {rate:8.2f} steps/s {rate * CASES[case][3]:9.0f} samples/s  loss {loss:.3f} after {steps_to(loss, runs[0])} "
           f"steps, {seconds:7.2f} s  whole command {wall:6.1f} s", end="")
     print(f"  {runs[0]['sent'] / 1e6:.2f} MB sent a step, {statistics.median(run['waiting'] for run in runs):.0%} of the time waiting"
           if "sent" in runs[0] else "")
@@ -225,11 +228,14 @@ def bench(case, mlx, folder, place, options):
     mode = open(known).read() if os.path.exists(known) else best_mode(folder, place, case, options)
     with open(known, "w") as out:
         out.write(mode)
-    runs = {"mlx": [], "torch": []}
-    peer = {"mlx": lambda: train_mlx(mlx, folder, place, epochs), "torch": lambda: on_torch(folder, place, "train", mode, str(epochs))}
+    wire = ["--wire", options.wire] if options.wire != "f32" else []
+    peer = {"mlx": lambda: train_mlx(mlx, folder, place, epochs, *wire), "torch": lambda: on_torch(folder, place, "train", mode, str(epochs))}
+    for every in options.sync_every or []:
+        peer[f"mlx, every {every}"] = lambda every=every: train_mlx(mlx, folder, place, epochs * options.local_epochs, *wire, "--sync-every", str(every))
+    runs = {name: [] for name in peer}
     # Not timed. PyTorch's channels-last convolutions round more coarsely: after one step their loss is 1e-3 from that in
     # f64, of which mlx's and the eager mode's are within 1e-6.
-    ours, theirs = peer["mlx"](), on_torch(folder, place, "train", "eager", str(epochs))
+    ours, theirs = train_mlx(mlx, folder, place, epochs), on_torch(folder, place, "train", "eager", str(epochs))
     apart = [abs(a - b) / abs(b) for a, b in zip(ours["losses"], theirs["losses"])]
     print("  losses apart: the first by %.1e, the next by %s; all by at most %.1e" %
           (apart[0], " ".join(f"{each:.0e}" for each in apart[1:6]), max(apart)))
@@ -238,14 +244,23 @@ def bench(case, mlx, folder, place, options):
     loss = smoothed(theirs["losses"])[len(theirs["losses"]) * 4 // 5]
     for _ in range(options.rounds):
         for name, one in peer.items():
-            runs[name].append(one())
-    if any(steps_to(loss, run) is None for of in runs.values() for run in of):
-        print(f"  not all reached {loss:.3f}")
-        return
-    (mine, wall), (other, other_wall) = (show(f"{name}", runs[name], case, loss) for name in runs)
-    single = sorted(seconds_to(loss, b) / seconds_to(loss, a) for a, b in zip(runs["mlx"], runs["torch"]))
-    print(f"  to the loss {other / mine:.2f}x as fast as torch {mode} (single rounds {single[0]:.2f} to {single[-1]:.2f}), "
-          f"whole command {other_wall / wall:.2f}x  load {os.getloadavg()[0]:.1f}", flush=True)
+            run = one()
+            runs[name].append(run)
+            reached = seconds_to(loss, run)
+            print(f"    {name}: {len(run['losses']) / run['seconds']:.2f} steps/s, " + (f"{reached:.2f} s to the loss" if reached else "not to the loss"), flush=True)
+    shown = {}
+    for name, of in runs.items():
+        if any(steps_to(loss, run) is None for run in of):
+            print(f"  {name}: {loss:.3f} was not reached; the last loss is {smoothed(of[0]['losses'])[-1]:.3f}")
+        else:
+            shown[name] = show(name, of, case, loss)
+    for name, (mine, wall) in shown.items():
+        if name == "torch" or "torch" not in shown:
+            continue
+        other, other_wall = shown["torch"]
+        single = sorted(seconds_to(loss, b) / seconds_to(loss, a) for a, b in zip(runs[name], runs["torch"]))
+        print(f"  {name}: to the loss {other / mine:.2f}x as fast as torch {mode} (single rounds {single[0]:.2f} to {single[-1]:.2f}), "
+              f"whole command {other_wall / wall:.2f}x  load {os.getloadavg()[0]:.1f}", flush=True)
 
 
 def sums(folder, place, bench_sum, options):
@@ -288,6 +303,9 @@ def main():
     parser.add_argument("--network", action="append", choices=list(NETWORKS))
     parser.add_argument("--no-compile", action="store_true", help="PyTorch's eager modes only")
     parser.add_argument("--no-sums", action="store_true")
+    parser.add_argument("--sync-every", action="append", type=int, metavar="H")
+    parser.add_argument("--wire", choices=["f32", "bf16"], default="f32")
+    parser.add_argument("--local-epochs", type=int, default=2)
     parser.add_argument("--inside", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
@@ -310,6 +328,8 @@ def main():
                 continue
             given = [word for case in options.only or [] for word in ("--only", case)]
             given += ["--no-compile"] * options.no_compile + ["--no-sums"] * options.no_sums
+            given += [word for every in options.sync_every or [] for word in ("--sync-every", str(every))]
+            given += ["--wire", options.wire, "--local-epochs", str(options.local_epochs)]
             subprocess.run(spaces + [sys.executable, __file__, options.mlx, options.bench_sum, "--inside", folder, "--network", name,
                                      "--rounds", str(options.rounds), *given], check=True)
 

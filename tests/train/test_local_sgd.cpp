@@ -347,6 +347,12 @@ TEST_CASE("a checkpoint of other workers, and keys that do not fit, are refused"
   CHECK_THROWS_WITH_AS(train_on(4, replaced(replaced(two, "workers = 2", "workers = 4"), "epochs = 2", "epochs = 3"),
                                 sink, silent, true),
                        "the checkpoint has 2 workers, and there are 4", Error);
+  const Prepared prepared(two);
+  const std::string key = resolved(prepared.config, prepared.built);
+  for (const char* part :
+       {"\"sync_every\":3", "\"workers\":2", "\"outer_learning_rate\":0.7", "\"outer_momentum\":0.9"})
+    CHECK(key.find(part) != std::string::npos);
+  CHECK(resolved(Prepared(kPlain).config, prepared.built).find("workers") == std::string::npos);
   CHECK_THROWS_WITH_AS(config_of(local("outer_momentum = 0.5")), doctest::Contains("only for local SGD"), Error);
   CHECK_THROWS_WITH_AS(config_of(local("sync_every = 0")), doctest::Contains("sync_every"), Error);
   CHECK_THROWS_WITH_AS(config_of(local("sync_every = 4\nworkers = 3")),
