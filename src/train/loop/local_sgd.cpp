@@ -37,7 +37,28 @@ WorkerState only_worker(const Bytes& bytes, int rank) {
   return std::move(state.local.workers[0]);
 }
 
+// The same step of all workers.
+StepOutcome together(const std::vector<std::vector<StepRecord>>& workers, std::size_t step) {
+  StepOutcome out;
+  double labels = 0;
+  for (const std::vector<StepRecord>& worker : workers) {
+    const StepRecord& own = worker[step];
+    out.loss += own.loss * own.labels;
+    labels += own.labels;
+    out.gradient_norm += own.gradient_norm / static_cast<double>(workers.size());
+    out.correct += own.correct;
+    out.counted += own.counted;
+  }
+  out.loss /= std::max(1.0, labels);
+  return out;
+}
+
 }  // namespace
+
+TrainConfig config_of_rank(TrainConfig config) {
+  if (config.local_sgd.wanted()) config.batch /= config.local_sgd.workers;
+  return config;
+}
 
 LocalSgd::LocalSgd(dist::Communicator& ranks, const LocalSgdConfig& config, dist::Wire wire, std::int64_t steps)
     : ranks_(ranks), config_(config), wire_(wire), steps_(steps), words_(static_cast<std::size_t>(ranks.ranks())) {
@@ -118,9 +139,13 @@ void LocalSgd::start(TrainingStep& training) {
   sum_ = std::make_unique<dist::GradientSum>(ranks_, static_cast<int>(config_.workers), sizes);
 }
 
-void LocalSgd::add(std::int64_t step, const StepRecord& record) {
+void LocalSgd::add(std::int64_t step, const StepOutcome& outcome, bool counts) {
   step_ = step;
-  round_.push_back(record);
+  round_.push_back({.loss = outcome.loss,
+                    .labels = counts ? static_cast<double>(outcome.counted) : 1.0,
+                    .gradient_norm = outcome.gradient_norm,
+                    .correct = outcome.correct,
+                    .counted = outcome.counted});
 }
 
 void LocalSgd::begin_round() {
@@ -167,7 +192,14 @@ LocalSgd::Word LocalSgd::meet(const Word& own) {
   return out;
 }
 
-std::vector<std::vector<StepRecord>> LocalSgd::exchange(TrainingStep& training, Pool& pool) {
+std::string LocalSgd::meet_diverged(const std::string& what) {
+  Word word{.kind = Word::kDiverged};
+  const std::string text = ranks_.ranks() == 1 ? what : fmt::format("{} of {}", what, ranks_.name());
+  std::copy_n(text.data(), std::min(text.size(), word.what.size() - 1), word.what.data());
+  return meet(word).what.data();
+}
+
+std::vector<StepOutcome> LocalSgd::exchange(TrainingStep& training, Pool& pool) {
   std::vector<float> moved;
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     const Array& array = arrays_[i];
@@ -185,10 +217,10 @@ std::vector<std::vector<StepRecord>> LocalSgd::exchange(TrainingStep& training, 
   pool.run(static_cast<std::int64_t>(arrays_.size()),
            [&](std::int64_t i) { take_outer_step(training, static_cast<std::size_t>(i)); });
   sum_->end_step();
-  std::vector<std::vector<StepRecord>> records = gather_records();
+  std::vector<StepOutcome> outcomes = gather_outcomes();
   begin_ = step_;
   round_.clear();
-  return records;
+  return outcomes;
 }
 
 // Nesterov's momentum in the form of Sutskever et al. 2013, as of the inner sgd.
@@ -209,14 +241,16 @@ void LocalSgd::take_outer_step(TrainingStep& training, std::size_t i) {
   training.session().set_state(array.value, {reinterpret_cast<const std::uint8_t*>(sum.data()), sum.size_bytes()});
 }
 
-std::vector<std::vector<StepRecord>> LocalSgd::gather_records() {
-  std::vector<std::vector<StepRecord>> out(static_cast<std::size_t>(config_.workers), round_);
+std::vector<StepOutcome> LocalSgd::gather_outcomes() {
+  std::vector<std::vector<StepRecord>> all(static_cast<std::size_t>(config_.workers), round_);
   std::vector<dist::Communicator::Transfer> transfers;
   const std::size_t bytes = round_.size() * sizeof(StepRecord);
   if (ranks_.rank() > 0) transfers.push_back(ranks_.send(0, kTag, round_.data(), bytes));
   for (int from = 1; ranks_.rank() == 0 && from < ranks_.ranks(); ++from)
-    transfers.push_back(ranks_.receive(from, kTag, out[static_cast<std::size_t>(from)].data(), bytes));
+    transfers.push_back(ranks_.receive(from, kTag, all[static_cast<std::size_t>(from)].data(), bytes));
   ranks_.wait(transfers);
+  std::vector<StepOutcome> out;
+  for (std::size_t step = 0; ranks_.rank() == 0 && step < round_.size(); ++step) out.push_back(together(all, step));
   return out;
 }
 

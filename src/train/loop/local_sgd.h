@@ -21,6 +21,9 @@
 
 namespace mlx::train {
 
+// In local SGD a rank trains by itself on its share of each batch.
+TrainConfig config_of_rank(TrainConfig config);
+
 class LocalSgd {
  public:
   // `ranks` must outlive it. `wire`: that of how far weights have moved; all else is f32. `steps`: of an epoch.
@@ -32,8 +35,8 @@ class LocalSgd {
   // After training.start(). Continues the round that share() found begun.
   void start(TrainingStep& training);
 
-  // A step is done, so many in all.
-  void add(std::int64_t step, const StepRecord& record);
+  // A step is done, so many in all. `counts`: whether its predictions are right or wrong.
+  void add(std::int64_t step, const StepOutcome& outcome, bool counts);
   bool round_is_done() const { return step_ == round_end(); }
   bool is_between_rounds() const { return round_.empty(); }
   std::int64_t round_begin() const { return begin_; }
@@ -48,8 +51,11 @@ class LocalSgd {
   };
   // Waits for the words of all workers. The answer is the same on all: kDiverged of any, else kStops of any.
   Word meet(const Word& own);
-  // After all have arrived: the outer step. On the first worker returns what each did in each step of the round.
-  std::vector<std::vector<StepRecord>> exchange(TrainingStep& training, Pool& pool);
+  // The same for a worker whose numbers are not finite. Returns what the first such worker says, which it names.
+  std::string meet_diverged(const std::string& what);
+  // After all have arrived: the outer step. On the first worker returns what all workers together did in each step of
+  // the round; on others nothing.
+  std::vector<StepOutcome> exchange(TrainingStep& training, Pool& pool);
 
   // All workers together. Completes the first worker's state with all others'. `between_rounds`: all of them are.
   void gather(CheckpointState& state, bool between_rounds);
@@ -84,7 +90,7 @@ class LocalSgd {
   void begin_round();
   void take_outer_step(TrainingStep& training, std::size_t array);
   graph::Tensors outer(const graph::Tensors& like, std::vector<float> Array::*part) const;
-  std::vector<std::vector<StepRecord>> gather_records();
+  std::vector<StepOutcome> gather_outcomes();
 
   dist::Communicator& ranks_;
   LocalSgdConfig config_;

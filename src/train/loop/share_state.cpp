@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/hash.h"
 #include "base/json.h"
 #include "dist/collectives.h"
 
@@ -57,6 +58,15 @@ void share_state(dist::Communicator& ranks, CheckpointState& state) {
   }
   dist::broadcast(ranks, 0, bytes);
   if (ranks.rank() != 0) state = decode_checkpoint(bytes, "rank 0's state");
+}
+
+Digest digest_of(const graph::Tensors& tensors) {
+  Sha256 hash;
+  for (const auto& [name, tensor] : tensors) {
+    hash.update(as_bytes(name));
+    hash.update(tensor.data);
+  }
+  return hash.finish();
 }
 
 void share_validation(dist::Communicator& ranks, Validation& made) {

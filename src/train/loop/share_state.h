@@ -29,6 +29,9 @@ void share_work(dist::Communicator& ranks, SharedWork& work);
 // Gives all ranks rank 0's state.
 void share_state(dist::Communicator& ranks, CheckpointState& state);
 
+// By which ranks compare their state.
+Digest digest_of(const graph::Tensors& tensors);
+
 struct Validation {
   Metrics metrics{};
   bool interrupted = false;  // no metrics then

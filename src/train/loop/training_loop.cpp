@@ -24,12 +24,6 @@ namespace {
 
 constexpr const char* kDivergedHint = "lower [train] learning_rate, raise warmup, or set clip = 1.0";
 
-// In local SGD a rank is one of its workers, which trains by itself on its share of each batch.
-TrainConfig config_of_rank(TrainConfig config) {
-  if (config.local_sgd.wanted()) config.batch /= config.local_sgd.workers;
-  return config;
-}
-
 class Loop {
  public:
   Loop(const TrainConfig& config, const nn::Built& built, const TrainingData& data, const LoopOptions& options,
@@ -201,7 +195,7 @@ class Loop {
   bool finish_step() {
     const StepOutcome outcome = training_.finish();
     const auto stop = [&](const std::string& what, bool done) {
-      if (local_) meet_diverged(fmt::format("{} at step {}", what, now_.step + 1));
+      if (local_) end_diverged(local_->meet_diverged(fmt::format("{} at step {}", what, now_.step + 1)));
       stop_diverged(what, now_.step, done);
     };
     if (!std::isfinite(outcome.loss))
@@ -236,11 +230,7 @@ class Loop {
 
   // A step of local SGD, of which the other workers hear at the end of the round.
   void finish_local_step(const StepOutcome& outcome) {
-    local_->add(now_.step, {.loss = outcome.loss,
-                            .labels = training_.counts() ? static_cast<double>(outcome.counted) : 1.0,
-                            .gradient_norm = outcome.gradient_norm,
-                            .correct = outcome.correct,
-                            .counted = outcome.counted});
+    local_->add(now_.step, outcome, training_.counts());
     const bool stops = progress_.interruption().signal() != 0;
     if (local_->round_is_done()) {
       end_round();
@@ -252,9 +242,8 @@ class Loop {
   void end_round() {
     meet(progress_.interruption().signal() != 0 ? LocalSgd::Word::kStops : LocalSgd::Word::kArrived);
     round_began_ = local_->round_begin();
-    const std::vector<std::vector<StepRecord>> records = local_->exchange(training_, pool_);
-    if (!decides()) return;
-    for (std::int64_t step = round_began_; step < now_.step; ++step) log_step(step, records);
+    std::int64_t step = round_began_;
+    for (const StepOutcome& outcome : local_->exchange(training_, pool_)) log_outcome(++step, outcome);
   }
 
   // All workers together. Returns if none stops.
@@ -268,29 +257,6 @@ class Loop {
     checkpoint_wanted_ = answer.checkpoint != 0;
   }
 
-  [[noreturn]] void meet_diverged(const std::string& what) {
-    LocalSgd::Word word{.kind = LocalSgd::Word::kDiverged};
-    const std::string text = is_alone() ? what : fmt::format("{} of {}", what, ranks_.name());
-    std::copy_n(text.data(), std::min(text.size(), word.what.size() - 1), word.what.data());
-    end_diverged(local_->meet(word).what.data());
-  }
-
-  // Of all workers; `records` are theirs of the current round. The step is counted from 0.
-  void log_step(std::int64_t step, const std::vector<std::vector<StepRecord>>& records) {
-    StepRecord all;
-    for (const std::vector<StepRecord>& worker : records) {
-      const StepRecord& own = worker[static_cast<std::size_t>(step - round_began_)];
-      all.loss += own.loss * own.labels;
-      all.labels += own.labels;
-      all.gradient_norm += own.gradient_norm / static_cast<double>(records.size());
-      all.correct += own.correct;
-      all.counted += own.counted;
-    }
-    all.loss /= std::max(1.0, all.labels);
-    log_outcome(step + 1,
-                {.loss = all.loss, .correct = all.correct, .counted = all.counted, .gradient_norm = all.gradient_norm});
-  }
-
   // Of local SGD between rounds: only then have all workers the same weights.
   bool verification_is_due() const {
     const std::int64_t every = options_.verify_every;
@@ -298,15 +264,7 @@ class Loop {
     return now_.step / every > (local_ ? round_began_ : now_.step - 1) / every;
   }
 
-  Digest digest_of_state() {
-    if (local_) return local_->common_digest(training_);
-    Sha256 hash;
-    for (const auto& [name, tensor] : training_.state()) {
-      hash.update(as_bytes(name));
-      hash.update(tensor.data);
-    }
-    return hash.finish();
-  }
+  Digest digest_of_state() { return local_ ? local_->common_digest(training_) : digest_of(training_.state()); }
 
   void verify_replicas() {
     if (is_alone()) return;
