@@ -96,16 +96,25 @@ train::TrainConfig config_for_workers(train::TrainConfig config, std::vector<std
 
 train::TrainConfig config_for_ranks(const std::string& file, const std::vector<std::string>& sets, std::int64_t ranks) {
   train::TrainConfig config = train::read_train_config(file, sets);
+  ranks = std::max<std::int64_t>(1, ranks);
+  if (ranks % config.tp != 0) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: [train] tp = {}: the number of ranks, {}, is no multiple of it", config.file,
+                            config.tp, ranks),
+                fmt::format("--ranks {}, or --tp 1", (ranks + config.tp - 1) / config.tp * config.tp));
+  }
   if (config.local_sgd.wanted()) return config_for_workers(std::move(config), sets, ranks);
-  if (ranks > 1 && config.accumulate == 1) {
+  const std::int64_t sharers = ranks / config.tp;
+  if (sharers > 1 && config.accumulate == 1) {
     std::vector<std::string> more = sets;
-    more.push_back(fmt::format("train.accumulate={}", ranks));
+    more.push_back(fmt::format("train.accumulate={}", sharers));
     config = train::read_train_config(file, more);
   }
-  if (config.accumulate % std::max<std::int64_t>(1, ranks) != 0) {
+  if (config.accumulate % sharers != 0) {
+    const std::string each = config.tp > 1 ? fmt::format(", {} for each model", config.tp) : "";
     throw Error(ErrorKind::kUsage,
-                fmt::format("{}: [train] accumulate = {} micro-batches cannot be shared among {} ranks", config.file,
-                            config.accumulate, ranks),
+                fmt::format("{}: [train] accumulate = {} micro-batches cannot be shared among {} ranks{}", config.file,
+                            config.accumulate, ranks, each),
                 "set accumulate to a multiple of the ranks: models of the same accumulate are the same on any number");
   }
   refuse_mixup(config, ranks);

@@ -232,6 +232,8 @@ Command add_train() {
       integer("--ranks", "N", options->ranks, "Train with N processes on this machine, which share its cores"),
       option("--hosts", "LIST", options->hosts, "Train on these hosts, such as localhost,b:2 with two processes on b"),
       flag("--ship", options->ship, "Send this mlx to hosts that lack it"),
+      integer("--tp", "N", options->tp,
+              "Divide the layers of gpt2 and llama among N of the ranks, which hold one model"),
       integer("--min-ranks", "N", options->min_ranks,
               "Go on from the last checkpoint without hosts that are lost, while so many ranks are left"),
       integer("--verify-every", "N", options->verify_every,
@@ -258,6 +260,7 @@ Command add_train() {
   command.run = [options](Context& context) {
     if (!options->wire.empty()) options->sets.push_back(fmt::format("train.wire={}", options->wire));
     if (options->sync_every != 0) options->sets.push_back(fmt::format("train.sync_every={}", options->sync_every));
+    if (options->tp > 0) options->sets.push_back(fmt::format("train.tp={}", options->tp));
     return run_train(*options, context);
   };
   return command;

@@ -74,10 +74,12 @@ void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& 
                   {"dry_run", true},
                   {"unchanged", false},
                   {"ranks", ranks},
+                  {"tp", config.tp},
                   {"accumulate", config.accumulate},
                   {"hosts", places}});
-  context.line(fmt::format("would train {} on {}, a batch in {} parts", context.bold(config.name),
-                           counted(static_cast<std::uint64_t>(ranks), "rank"), config.accumulate));
+  const std::string each = config.tp > 1 ? fmt::format(", {} for each model", config.tp) : "";
+  context.line(fmt::format("would train {} on {}{}, a batch in {} parts", context.bold(config.name),
+                           counted(static_cast<std::uint64_t>(ranks), "rank"), each, config.accumulate));
   for (const ReadyHost& host : hosts) {
     if (host.host.ranks == 0) continue;
     if (host.lacks_mlx) {
@@ -113,6 +115,7 @@ std::vector<dist::Host> hosts_of(const TrainCommand& options, Context& context) 
     fail(ErrorKind::kUsage, "--ranks {}: expected 1 to {}", options.ranks, kMostRanks);
   if (options.min_ranks < 0 || options.min_ranks > kMostRanks)
     fail(ErrorKind::kUsage, "--min-ranks {}: expected 1 to {}", options.min_ranks, kMostRanks);
+  if (options.tp < 0) fail(ErrorKind::kUsage, "--tp {}: expected the number of ranks that hold one model", options.tp);
   if (options.verify_every < 0)
     fail(ErrorKind::kUsage, "--verify-every {}: expected a number of steps", options.verify_every);
   if (!options.hosts.empty()) return dist::parse_hosts(options.hosts);
@@ -162,7 +165,7 @@ int launch(const TrainCommand& options, const std::vector<dist::Host>& hosts, co
       context.progress().warn(error.message);
     }
     context.progress().interruption().check();
-    ready = hosts_left(hosts, config.accumulate, options.min_ranks, needs, context);
+    ready = hosts_left(hosts, config.accumulate, config.tp, options.min_ranks, needs, context);
     again = true;
     context.say(fmt::format("going on from the last checkpoint on {}", hosts_text(ready)));
   }

@@ -644,6 +644,7 @@ _mlx_command() {
         --device) kind='choice auto cpu cuda' ;;
         --ranks) kind=nothing ;;
         --hosts) kind=nothing ;;
+        --tp) kind=nothing ;;
         --min-ranks) kind=nothing ;;
         --verify-every) kind=nothing ;;
         --sync-every) kind=nothing ;;

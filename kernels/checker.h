@@ -134,6 +134,7 @@ inline Dims without_last(const Shape& shape) {
 // One function for each family of operations: checks `problem` against op_list.h and fills in Geometry.
 #define MLX_OP(op, name, family, ...) void check_##family(Checker& check, const Problem& problem, Geometry& g);
 #define MLX_VIEW(...)
+#define MLX_COLLECTIVE(...)
 #include "kernels/op_list.h"
 
 }  // namespace mlx::kernels

@@ -340,6 +340,7 @@ using Check = void (*)(Checker& check, const Problem& problem, Geometry& g);
 constexpr Check kChecks[] = {
 #define MLX_OP(op, name, family, ...) check_##family,
 #define MLX_VIEW(...) nullptr,
+#define MLX_COLLECTIVE(...) nullptr,
 #include "kernels/op_list.h"
 };
 

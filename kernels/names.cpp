@@ -7,9 +7,10 @@ namespace {
 
 // In the order of enum Op.
 constexpr OpRow kRows[] = {
-#define MLX_OP(op, name, family, required, most) {name, required, most, false, false},
-#define MLX_PRIMITIVE(op, name, family, required, most) {name, required, most, true, false},
-#define MLX_VIEW(op, name, family, required, most) {name, required, most, false, true},
+#define MLX_OP(op, name, family, required, most) {name, required, most, false, false, false},
+#define MLX_PRIMITIVE(op, name, family, required, most) {name, required, most, true, false, false},
+#define MLX_VIEW(op, name, family, required, most) {name, required, most, false, true, false},
+#define MLX_COLLECTIVE(op, name, family, required, most) {name, required, most, false, false, true},
 #include "kernels/op_list.h"
 };
 

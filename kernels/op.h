@@ -15,7 +15,7 @@ enum class Op : std::uint16_t {
 struct OpRow {
   const char* name;  // "linear", "conv2d_backward_data" …; stored in model.json, so it never changes
   int required_inputs, max_inputs;
-  bool primitive, view;  // a device may lack it; it has no kernel
+  bool primitive, view, collective;  // a device may lack it; it is no work; ranks do it together
 };
 const OpRow& row_of(Op op);
 const char* name_of(Op op);  // "unknown" for kCount

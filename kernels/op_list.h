@@ -6,8 +6,9 @@
 //
 // The name is stored in model.json and never changes. The first `required` inputs must be present. The family names the
 // functions of an operation: check_FAMILY (kernels/checker.h), ref::prepare_FAMILY (kernels/ref) and
-// graph::FAMILY_ops (src/graph/ops). MLX_PRIMITIVE marks an operation that a device may lack, MLX_VIEW one without a
-// kernel; if a file does not define them they are MLX_OP. New rows go at the end.
+// graph::FAMILY_ops (src/graph/ops). MLX_PRIMITIVE marks an operation that a device may lack; MLX_VIEW and
+// MLX_COLLECTIVE one without a kernel, because it is no work or because ranks do it together
+// (graph/session/collectives.h). If a file does not define them they are MLX_OP. New rows go at the end.
 //
 // Notation: x[N,H,W,C] input, y output, dx gradient of x; B batch, T positions, D width, V vocabulary, "…" any leading
 // dims; (x) optional. All f32 unless said otherwise; "half" is bf16 or f16, one of them throughout an operation. "in
@@ -17,6 +18,9 @@
 #endif
 #ifndef MLX_VIEW
 #define MLX_VIEW MLX_OP
+#endif
+#ifndef MLX_COLLECTIVE
+#define MLX_COLLECTIVE MLX_OP
 #endif
 
 // clang-format off
@@ -238,8 +242,18 @@ MLX_PRIMITIVE(kReduceBackward, "reduce_backward", reduce, 1, 3)
 // a[…,M,K], b[…,K,N] → y[…,M,N]; the leading dims broadcast. attrs.transpose_a: a is [K,M]; transpose_b: b is [N,K].
 MLX_PRIMITIVE(kMatmul, "matmul", matmul, 2, 2)
 
+// Collective operations, which the ranks that hold the parts of one model do together.
+//
+// x → y, the same on all ranks: no work, the planner makes it a view. Its gradient is the sum of those of all ranks.
+MLX_VIEW(kReplicate, "replicate", collective, 1, 1)
+// x → the sum of x over all ranks, added in their order, in place. Every rank gets the same bits.
+MLX_COLLECTIVE(kAllReduce, "all_reduce", collective, 1, 1)
+// x[N,…] → y[attrs.groups · N,…], the x of all ranks one after another
+MLX_COLLECTIVE(kAllGather, "all_gather", collective, 1, 1)
+
 // clang-format on
 
 #undef MLX_OP
 #undef MLX_PRIMITIVE
 #undef MLX_VIEW
+#undef MLX_COLLECTIVE

@@ -16,6 +16,7 @@ namespace mlx::kernels::ref {
 // One function for each family of operations.
 #define MLX_OP(op, name, family, ...) bool prepare_##family(const Problem& problem, Plan& plan);
 #define MLX_VIEW(...)
+#define MLX_COLLECTIVE(...)
 #include "kernels/op_list.h"
 
 inline const State& state_of(const void* state) {

@@ -8,6 +8,7 @@ std::vector<Kernel> ref_kernels() {
   return {
 #define MLX_OP(op, name, family, ...) {Op::op, ref::prepare_##family},
 #define MLX_VIEW(...)
+#define MLX_COLLECTIVE(...)
 #include "kernels/op_list.h"
   };
 }

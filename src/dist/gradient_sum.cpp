@@ -25,11 +25,11 @@ std::int64_t bucket_bytes(const std::vector<GradientSum::Array>& arrays) {
 
 }  // namespace
 
-GradientSum::GradientSum(Communicator& communicator, int terms, const std::vector<Array>& arrays)
+GradientSum::GradientSum(Communicator& communicator, int terms, const std::vector<Array>& arrays, bool in_background)
     : communicator_(communicator),
       held_(terms_of(communicator.rank(), communicator.ranks(), terms)),
       term_(held_.begin),
-      thread_(communicator.ranks() > 1 ? std::make_unique<Background>() : nullptr) {
+      thread_(communicator.ranks() > 1 && in_background ? std::make_unique<Background>() : nullptr) {
   constexpr std::int64_t kElement = sizeof(float);
   const std::int64_t most = bucket_bytes(arrays);
   struct Size {
@@ -102,6 +102,10 @@ void GradientSum::wait() {
   CHECK(term_ == held_.end);
   const double began = seconds_now();
   if (thread_) thread_->wait();
+  for (std::size_t at = 0; !thread_ && communicator_.ranks() > 1 && at < buckets_.size(); ++at) {
+    ++filled_;
+    exchange(buckets_[at].sum, static_cast<int>(at));
+  }
   const double seconds = seconds_now() - began;
   keep({-1, began, seconds, 0});
   const std::lock_guard lock(mutex_);

@@ -25,8 +25,9 @@ class GradientSum {
     Wire wire = Wire::kF32;
   };
   // These arrays, in order, for each of `terms` micro-batches of all ranks. All ranks have the same. `communicator` is
-  // the sum's own from the first last micro-batch of a step until wait() has returned.
-  GradientSum(Communicator& communicator, int terms, const std::vector<Array>& arrays);
+  // the sum's own from the first last micro-batch of a step until wait() has returned; without `in_background` only
+  // while wait() runs, which then exchanges all buckets.
+  GradientSum(Communicator& communicator, int terms, const std::vector<Array>& arrays, bool in_background = true);
   ~GradientSum();  // waits
 
   Terms terms() const { return held_; }  // this rank's micro-batches

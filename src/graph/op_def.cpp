@@ -22,6 +22,7 @@ OpDef row_of(Op op, const std::vector<OpDef>& family) {
   def.required_inputs = kernels::row_of(op).required_inputs;
   def.max_inputs = kernels::row_of(op).max_inputs;
   def.view = kernels::row_of(op).view;
+  def.collective = kernels::row_of(op).collective;
   return def;
 }
 

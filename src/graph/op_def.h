@@ -23,6 +23,14 @@ enum class EightBits : std::uint8_t {
   kGivesF32,
 };
 
+// How ranks divide the last dimension of input 0, so that each computes its part of the result from its own part.
+enum class Divided : std::uint8_t {
+  kNever,
+  kElements,  // anyhow
+  kHalves,    // each half in the same way
+  kHeads,     // heads of queries, of keys and of values, each in the same way; attrs.heads and kv_heads count them
+};
+
 // The initial value of a parameter that nothing else provides.
 struct StartValue {
   enum Kind : std::uint8_t {
@@ -47,9 +55,10 @@ struct OpText {
 struct OpDef {
   Op op{};
   OpText text;
-  // From kernels/op_list.h: inputs from required_inputs on may be absent; a view has no kernel.
+  // From kernels/op_list.h: inputs from required_inputs on may be absent. A view has no kernel, because it is
+  // no work, and a collective none, because the session asks other ranks (session/collectives.h).
   int required_inputs = 0, max_inputs = 0;
-  bool view = false;
+  bool view = false, collective = false;
   unsigned optional_outputs = 0;  // bit i: output i may be absent (kNone)
   unsigned in_place = 0;          // bit i: output in_place_output may take the memory of input i
   std::size_t in_place_output = 0;
@@ -65,7 +74,8 @@ struct OpDef {
   bool loss = false;     // output 0 is what training minimizes; it computes its own gradient
   bool product = false;  // multiplies matrices: its factors may be half or tf32
   bool layer = false;    // a product of activations, input 0, and weights, input 1
-  bool random = false;   // draws random numbers for each example, or takes drawn ones
+  Divided divided = Divided::kNever;
+  bool random = false;  // draws random numbers for each example, or takes drawn ones
   EightBits eight_bits = EightBits::kRefused;
   Activation activation = Activation::kNone;  // the operation is this activation
   unsigned fuses = 0;                         // bit i: it computes Activation i as attrs.activation

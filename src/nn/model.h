@@ -62,8 +62,17 @@ struct TensorStream {
   std::uint64_t size = 0;
   std::function<std::size_t(void*, std::size_t)> read;
 };
-TensorStream stream_tensors(const TensorRefs& tensors);
-graph::Tensors decode_tensors(ByteView bytes, std::string_view what);  // kCorrupt
+// Tensors that are made when somebody asks for them: those that are never in memory together.
+struct LateTensors {
+  std::map<std::string, kernels::Shape> shapes;
+  std::function<Bytes(const std::string& name)> make;
+};
+TensorStream stream_tensors(const TensorRefs& tensors, LateTensors late = {});  // makes each once, in their order
+graph::Tensors decode_tensors(ByteView bytes, std::string_view what);           // kCorrupt
+// The same for a file of `size` bytes that `read(offset, to, count)` reads: its header now, and tensors as they are
+// made.
+LateTensors late_tensors(std::uint64_t size, std::function<void(std::uint64_t, void*, std::size_t)> read,
+                         std::string_view what);
 // The same without copies: views into `bytes`.
 TensorRefs view_tensors(ByteView bytes, std::string_view what);
 

@@ -4,10 +4,38 @@
 #include <memory>
 #include <utility>
 
+#include "base/error.h"
+#include "graph/passes/partition.h"
 #include "train/build_model.h"
 #include "train/trainer.h"
 
 namespace mlx::train {
+namespace {
+
+// Throws kUsage if so many ranks cannot hold the parts of the model.
+void check_parts(const TrainConfig& config, const nn::Built& built) {
+  if (config.tp == 1) return;
+  const std::string place = fmt::format("{}: [train] tp = {}: ", config.file, config.tp);
+  if (built.lora)
+    throw Error(ErrorKind::kUsage, place + "adapters are trained by ranks that hold the whole model",
+                "leave tp or [model] lora out");
+  if (!built.frozen.empty())
+    throw Error(ErrorKind::kUsage, place + "frozen weights are for ranks that hold the whole model",
+                "leave tp or [model] freeze out");
+  if (config.local_sgd.wanted())
+    throw Error(ErrorKind::kUsage, place + "the workers of local SGD hold whole models", "leave tp or sync_every out");
+  if (config.optimizer.name == "muon")
+    throw Error(ErrorKind::kUsage, place + "muon works on whole matrices",
+                "use optimizer = \"adamw\", or leave tp out");
+  try {
+    (void)graph::partition(built.graph, static_cast<int>(config.tp), 0);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::kUsage, place + error.message,
+                "tp divides the heads, kv_heads and hidden widths of gpt2 and llama");
+  }
+}
+
+}  // namespace
 
 Prepared prepare(const store::Store& store, const Digest& dataset, TrainConfig config, const nn::Model* base,
                  kernels::Backend backend, Progress& progress) {
@@ -20,6 +48,7 @@ Prepared prepare(const store::Store& store, const Digest& dataset, TrainConfig c
   for (const std::string& warning : out.data.table.warnings) progress.warn(warning);
   c.reading.photos.libraries = out.data.photos.libraries;
   out.built = build_model(c, out.data, base);
+  check_parts(c, out.built);
   std::int64_t examples = 0;
   if (!c.batch_given) {
     examples = data::training_examples(store, dataset, c.train_split, c.reading, out.data, c.hold_out,

@@ -66,6 +66,7 @@ void RepositorySink::save_checkpoint(CheckpointState state, bool best) {
   pending_ = std::make_unique<Pending>();
   pending_->state = std::move(state);
   pending_->best = best || best_owed_;
+  const bool late = !pending_->state.late.shapes.empty();
   store::Store& store = repository_.store();
   store.use_domain(store::kMainDomain);
   thread_.post([pending = pending_.get(), &store, key = key_] {
@@ -76,6 +77,7 @@ void RepositorySink::save_checkpoint(CheckpointState state, bool best) {
     } const at_end{pending->stored};
     pending->manifest = store_checkpoint(store, key, pending->state);
   });
+  if (late) wait_for_checkpoint();
 }
 
 bool RepositorySink::wait_for_checkpoint() {

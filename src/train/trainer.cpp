@@ -212,6 +212,7 @@ Json summary_of(const Training& t, const TrainingResult& result) {
   out["core_hours"] = hours * static_cast<double>(threads_of(t, result));
   if (t.options.ranks) {
     out["ranks"] = ranks_of(t);
+    if (t.config.tp > 1) out["tp"] = t.config.tp;
     Json communication = {{"bytes_sent", result.communication.bytes_sent},
                           {"seconds", result.communication.exchanging},
                           {"waiting", result.communication.waiting},

@@ -52,6 +52,33 @@ expect 0 mlx train -c gpt2.toml --ranks 2 --json
 python3 -c "import sys; sys.exit(abs($(json "d['summary']['loss']") / $one - 1) > 1e-5)" || fail "the loss of two ranks is not that of one"
 same "$(json "d['summary']['communication']['bytes_sent'] > 0")" True
 
+# Ranks that hold the parts of one model: whoever shares its micro-batches, the bits are the same, and they follow those
+# of one rank.
+for name in gpt2 llama; do
+  settings=(--set train.accumulate=2 --set train.optimizer=adamw)
+  expect 0 mlx train -c $name.toml "${settings[@]}" --json
+  one=$(json "d['summary']['loss']") whole=$(digest)
+  expect 0 mlx train -c $name.toml "${settings[@]}" --ranks 2 --tp 2 --verify-every 1 --json
+  parts=$(digest) run=$(json "d['run']")
+  same "$(json "d['summary']['tp'], d['summary']['communication']['bytes_sent'] > 0, abs(d['summary']['loss'] / $one - 1) < 1e-5")" "(2, True, True)"
+  [ "$parts" != "$whole" ] || fail "$name: $whole is the model of one rank and of two parts"
+  expect 0 mlx train -c $name.toml "${settings[@]}" --ranks 4 --tp 2 --verify-every 1 --force --json
+  same "$name on 4: $(digest)" "$name on 4: $parts"
+  # It is a model like any other, and its training goes on in one rank.
+  expect 0 mlx eval $name --data data/words --split train --json
+  expect 0 mlx train -c $name.toml "${settings[@]}" --resume "run:$run" --set train.epochs=3 --json
+  same "$(json "d['summary']['resumed_from'] > 0, 'tp' in d['summary']")" "(True, False)"
+done
+mlx train -c llama.toml --tp 2 --ranks 2 --precision bf16 >/dev/null 2>.err || has "$(cat .err)" 'bf16'
+# What is too large for one rank trains on two: each needs less.
+printf '%s\n' '[data]' 'dataset = "data/words"' '[model]' 'name = "large"' 'family = "llama"' 'layers = 4' 'width = 256' 'heads = 4' 'context = 32' '[train]' 'epochs = 1' 'batch = 2' 'optimizer = "adamw"' >large.toml
+needed() { error 2 '1.0 KiB are allowed' mlx train -c large.toml --memory 1KiB "$@" && sed -n 's/.*--memory \([0-9]*\)MiB.*/\1/p' <<<"$err" | head -1; }
+alone=$(needed) divided=$(needed --ranks 2 --tp 2)
+[ "$divided" -lt $((alone * 9 / 10)) ] || fail "$divided MiB are needed in two parts, $alone MiB in one"
+error 2 ' are allowed' mlx train -c large.toml --memory "$(((alone + divided) / 2))MiB"
+expect 0 mlx train -c large.toml --memory "$(((alone + divided) / 2))MiB" --ranks 2 --tp 2 --json
+grep -q __asan_init "$mlx_binary" || same "$(json "d['summary']['peak_memory'] <= ($alone + $divided << 19) * 1.05")" True
+
 # Started by MPI itself.
 expect 0 mpirun -q --np 2 --oversubscribe --bind-to none "$mlx_binary" train -c gpt2.toml --set train.accumulate=2 --force --json
 expect 0 mlx train -c gpt2.toml --set train.accumulate=2 --json
@@ -222,6 +249,15 @@ error 2 'local SGD ([train] sync_every) continues only with all of its workers' 
 error 2 'sync_every' mlx train -c mlp.toml --sync-every -1 --ranks 2
 
 # What cannot be is said before anything is started.
+error 2 "gpt2.toml: [train] tp = 2: the number of ranks, 1, is no multiple of it" mlx train -c gpt2.toml --tp 2
+has "$err" '--ranks 2, or --tp 1'
+error 2 'tp = 3: '"'block0.attention' has 2 heads, which 3 ranks do not divide" mlx train -c gpt2.toml --set train.optimizer=adamw --ranks 3 --tp 3
+error 2 "tp = 4: 'block0.attention.rope' has 2 heads of keys and values, which 4 ranks do not divide" mlx train -c llama.toml --ranks 4 --tp 4
+error 2 'tp = 2: the model has no layers that several ranks can divide' mlx train -c resnet.toml --ranks 2 --tp 2
+error 2 "tp = 2: 'dense1' has 17 outputs, which 2 ranks do not divide" mlx train -c cnn.toml --ranks 2 --tp 2
+error 2 'tp = 2: muon works on whole matrices' mlx train -c gpt2.toml --ranks 2 --tp 2
+error 2 'accumulate = 4 micro-batches cannot be shared among 6 ranks, 2 for each model' mlx train -c llama.toml --set train.accumulate=4 --ranks 6 --tp 2
+error 2 '--tp -1: expected the number of ranks' mlx train -c llama.toml --ranks 2 --tp -1
 error 2 'accumulate = 4 micro-batches cannot be shared among 3 ranks' mlx train -c mlp.toml --set train.accumulate=4 --ranks 3
 error 2 '7 micro-batches of equal size do not make a batch of 20' mlx train -c mlp.toml --ranks 7
 error 2 '--verify-every -1: expected a number of steps' mlx train -c mlp.toml --ranks 2 --verify-every -1

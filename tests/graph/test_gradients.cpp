@@ -2,8 +2,10 @@
 // central differences of the loss in ref.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 
 #include "graph/op_def.h"
 #include "sample.h"
@@ -20,6 +22,13 @@ struct Problem {
   std::vector<std::int32_t> ids;         // where the input is ids
   double step = 1e-3, tolerance = 2e-2;  // small enough that hardly a relu or maximum changes sides
   void (*pass)(Graph&) = nullptr;        // over the graph with its gradients
+  bool collective = false;               // for hosts only
+};
+
+// Of a rank alone.
+struct OneRank final : Collectives {
+  void all_reduce(std::span<float>) override {}
+  void all_gather(ByteView own, std::span<std::uint8_t> all) override { std::ranges::copy(own, all.begin()); }
 };
 
 std::vector<std::int64_t> sizes_of(const Graph& graph, const Dims& dims) {
@@ -82,11 +91,14 @@ void check_gradients(Problem problem, std::set<Op>& seen) {
   const void* input = problem.ids.empty() ? static_cast<const void*>(floats.data()) : problem.ids.data();
   const std::vector<Feed> feeds{{g.inputs[0], input, input_sizes}, {labels, targets.data(), label_sizes}};
   Pool pool(1);
+  OneRank one;
   SessionOptions options;
   options.training = true;
   options.seed = 5;
+  options.collectives = &one;
   std::vector<std::vector<std::vector<float>>> analytic;  // by backend, parameter and element
   for (const kernels::Backend backend : gradient_backends()) {
+    if (problem.collective && backend.can().own_memory) continue;
     options.backend = backend;
     Session computed(g, sample::random_tensors(g), options, pool);
     computed.run(feeds, 3);
@@ -310,6 +322,12 @@ TEST_CASE("gradients of every trainable operation agree with central differences
                                   return g.add(Op::kScaledAdd, factors, {sum, sum}, "scale")[0];
                                 }),
                   seen);
+  Problem collective = image_problem("what ranks compute together", [](Graph& g, ValueId x) {
+    const ValueId whole = g.add(Op::kReplicate, {}, {x}, "whole")[0];
+    return g.add(Op::kAllReduce, {}, {g.add(Op::kGelu, {}, {whole}, "gelu")[0]}, "sum")[0];
+  });
+  collective.collective = true;
+  check_gradients(std::move(collective), seen);
   for (const bool also : {false, true}) {
     check_gradients(
         image_problem("norms of sums, which others read too or not",

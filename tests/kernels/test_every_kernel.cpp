@@ -124,8 +124,12 @@ void check_rows(const Rows& rows) {
                                                                  << " " << named(kernel.op) << " served no case");
 }
 
+bool has_kernel(Op op) {
+  return !row_of(op).view && !row_of(op).collective;
+}
+
 bool may_lack(Op op) {
-  return row_of(op).view || row_of(op).primitive;
+  return !has_kernel(op) || row_of(op).primitive;
 }
 
 // That the rows serve every operation that has kernels; of a device, every one that it must have.
@@ -134,7 +138,7 @@ void check_complete(const std::vector<Kernel>& kernels, bool device = false) {
   for (const Kernel& kernel : kernels) rows[kernel.op] = true;
   for (int i = 0; i < static_cast<int>(Op::kCount); ++i) {
     const Op op = static_cast<Op>(i);
-    CHECK_MESSAGE((rows[op] || (device ? may_lack(op) : row_of(op).view)), named(op));
+    CHECK_MESSAGE((rows[op] || (device ? may_lack(op) : !has_kernel(op))), named(op));
   }
 }
 

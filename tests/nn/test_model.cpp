@@ -249,6 +249,44 @@ TEST_CASE("model: tensors of every dtype and rank go through safetensors") {
     CHECK(back.at(name).data == tensor.data);
   }
   CHECK(decode_tensors(encode_tensors({}), "x").empty());
+  // The same bytes, with tensors that are made as they are written; and read one by one.
+  TensorRefs there;
+  LateTensors late;
+  std::vector<std::string> made;
+  for (const auto& [name, tensor] : tensors) {
+    if (late.shapes.empty())
+      late.shapes[name] = tensor.shape;
+    else
+      there[name] = {tensor.shape, tensor.data};
+  }
+  late.make = [&](const std::string& name) { return made.push_back(name), tensors.at(name).data; };
+  const TensorStream stream = stream_tensors(there, late);
+  Bytes written(stream.size + 8);
+  std::size_t at = 0;
+  while (const std::size_t count = stream.read(written.data() + at, 5)) at += count;
+  written.resize(at);
+  const Bytes expected = encode_tensors(tensors);
+  CHECK(written == expected);
+  CHECK(made.size() == 1);
+  const LateTensors read = late_tensors(
+      expected.size(),
+      [&](std::uint64_t from, void* to, std::size_t count) {
+        std::copy_n(expected.data() + from, count, static_cast<std::uint8_t*>(to));
+      },
+      "x");
+  REQUIRE(read.shapes.size() == tensors.size());
+  for (const auto& [name, tensor] : tensors) {
+    CHECK(read.shapes.at(name) == tensor.shape);
+    CHECK(read.make(name) == tensor.data);
+  }
+  for (const std::size_t size : {std::size_t{0}, std::size_t{7}, std::size_t{9}, expected.size() - 1})
+    CHECK_THROWS_AS((void)late_tensors(
+                        size,
+                        [&](std::uint64_t from, void* to, std::size_t count) {
+                          std::copy_n(expected.data() + from, count, static_cast<std::uint8_t*>(to));
+                        },
+                        "x"),
+                    Error);
 }
 
 TEST_CASE("model: mutated descriptions load or are corrupt") {

@@ -13,7 +13,7 @@
 
 namespace mlx::train::test {
 
-struct MemorySink final : RunSink {
+struct MemorySink : RunSink {
   void begin(std::int64_t step) override {
     began.push_back(step);
     for (auto& [name, series] : metrics) series.erase(series.upper_bound(step), series.end());
@@ -22,6 +22,7 @@ struct MemorySink final : RunSink {
   void end_step() override { ++steps; }
   void save_checkpoint(CheckpointState state, bool) override {
     saved.push_back(state.step);
+    complete(state);
     last = std::move(state);
   }
   bool wait_for_checkpoint() override { return last.has_value(); }

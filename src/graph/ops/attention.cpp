@@ -101,6 +101,7 @@ std::vector<OpDef> attention_ops() {
                 "kv_heads of keys and of values (0: as many as heads), each d wide. lse is the log-sum-exp of the "
                 "scores."},
        .half_with_result = 1u << 0,
+       .divided = Divided::kHeads,
        .infer = infer_attention,
        .backward = backward_attention,
        .cost = cost_attention},

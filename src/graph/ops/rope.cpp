@@ -37,6 +37,7 @@ std::vector<OpDef> rope_ops() {
                 "Rotary position embedding of queries and keys (Su et al. 2021): elements i and i + d/2 of a head "
                 "turn by position theta^(-2i/d). axis is the number of positions; those outside are not turned."},
        .in_place = 1u << 0,
+       .divided = Divided::kHeads,
        .infer = infer_rope<Op::kRope>,
        .backward = backward_rope,
        .cost = per_output<3>},

@@ -127,15 +127,22 @@ ValueId accumulate(Graph& graph, std::vector<Trained>& trained) {
   return factors;
 }
 
-// The norm over all gradients as one vector, parameter after parameter.
-ValueId norm_of_all(Graph& graph, const std::vector<Trained>& trained) {
-  ValueId norm = kNone;
+// The norm over all gradients as one vector, parameter after parameter. Gradients that every part has count once.
+ValueId norm_of_all(Graph& graph, const std::vector<Trained>& trained, const Partition& partition) {
+  ValueId norm = kNone, of_part = kNone;
   for (const Trained& each : trained) {
+    const std::string name = graph.value(each.parameter).name;
+    ValueId& sum = partition.cut_of(name) ? of_part : norm;
     std::vector<ValueId> inputs{each.gradient};
-    if (norm != kNone) inputs.push_back(norm);
-    norm = graph.add(Op::kNorm, {}, std::move(inputs), graph.value(each.parameter).name + ".norm")[0];
+    if (sum != kNone) inputs.push_back(sum);
+    sum = graph.add(Op::kNorm, {}, std::move(inputs), name + ".norm")[0];
   }
-  return norm;
+  if (of_part == kNone) return norm;
+  Attrs attrs;
+  attrs.groups = partition.parts;
+  std::vector<ValueId> inputs{graph.add(Op::kAllGather, attrs, {of_part}, "gradient_norm.parts")[0]};
+  if (norm != kNone) inputs.push_back(norm);
+  return graph.add(Op::kNorm, {}, std::move(inputs), "gradient_norm.whole")[0];
 }
 
 DType factor_type(Precision precision) {
@@ -160,11 +167,12 @@ ValueId scale_gradients(Graph& graph, ValueId loss) {
 struct Applied {
   ValueId factor = kNone, taken = kNone;
 };
-Applied factor_of_gradients(Graph& graph, const std::vector<Trained>& trained, float clip, TrainingGraph& ids) {
+Applied factor_of_gradients(Graph& graph, const std::vector<Trained>& trained, float clip, const Partition& partition,
+                            TrainingGraph& ids) {
   if (trained.empty()) return {};
   Attrs attrs;
   attrs.clip = clip;
-  std::vector<ValueId> inputs{norm_of_all(graph, trained)};
+  std::vector<ValueId> inputs{norm_of_all(graph, trained, partition)};
   if (ids.loss_scale != kNone) inputs.push_back(ids.loss_scale);
   const std::vector<ValueId> made = graph.add(Op::kGradientScale, attrs, std::move(inputs), "gradient_scale");
   if (clip > 0) {
@@ -223,7 +231,7 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
 }
 
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, const LossSpec& loss_spec,
-                          const PrecisionSpec& precision) {
+                          const PrecisionSpec& precision, const Partition& partition) {
   const std::vector<char> hidden = hidden_matrices(forward);
   const DType factors = factor_type(precision.precision);
   const kernels::Capabilities& can = precision.can;
@@ -245,7 +253,8 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   if (optimizer.accumulate) ids.accumulation = accumulate(graph, trained);
   ids.update_begin = graph.nodes.size();
   Applied applied;
-  if (optimizer.clip > 0 || ids.loss_scale != kNone) applied = factor_of_gradients(graph, trained, optimizer.clip, ids);
+  if (optimizer.clip > 0 || ids.loss_scale != kNone)
+    applied = factor_of_gradients(graph, trained, optimizer.clip, partition, ids);
   std::vector<UpdateNodes> updates;
   for (const Trained& each : trained) {
     UpdateNodes nodes{each.parameter, each.gradient, graph.nodes.size(), 0};

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/passes/partition.h"
 #include "graph/weights.h"
 #include "kernels/backend.h"
 
@@ -64,8 +65,9 @@ inline constexpr const char* kGradientSum =
 inline constexpr const char* kAverage = ".ema";
 // Forward graph + loss on its first output + backward + optimizer. One-dimensional parameters (biases, norms) have no
 // weight decay. Gradients are clipped by the norm over all of them (Pascanu et al. 2013); the updates wait for it.
+// `partition`: of a forward graph that is one part of a model; the norm is that of the whole model then.
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, const LossSpec& loss,
-                          const PrecisionSpec& precision = {});
+                          const PrecisionSpec& precision = {}, const Partition& partition = {});
 // The same with softmax cross-entropy.
 TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, float label_smoothing);
 

@@ -36,6 +36,9 @@ Step make_step(const Graph& graph, const Bucket& bucket, int at, const std::vect
     known.push_back(id == kNone ? nullptr : constants[static_cast<std::size_t>(id)]);
   }
   for (const ValueId id : step.outputs) outputs.push_back(shape_of(bucket, id));
+  step.cost = cost_of(node, inputs, outputs);
+  step.collective = op_def(node.op).collective;
+  if (step.collective) return step;
   kernels::Problem problem;
   problem.op = node.op;
   problem.attrs = node.attrs;
@@ -49,7 +52,6 @@ Step make_step(const Graph& graph, const Bucket& bucket, int at, const std::vect
   } catch (const Error& error) {
     throw Error(error.kind, fmt::format("{}: {}", node.name, error.message), error.hint);
   }
-  step.cost = cost_of(node, inputs, outputs);
   return step;
 }
 

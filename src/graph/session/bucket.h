@@ -16,7 +16,8 @@ namespace mlx::graph {
 
 struct Step {  // a node that does work
   int node = 0;
-  kernels::Prepared kernel;
+  bool collective = false;                  // the ranks do it together
+  kernels::Prepared kernel;                 // none for a collective
   std::vector<ValueId> inputs, outputs;     // as many as the operation can have, kNone for absent ones
   std::vector<const void*> input_pointers;  // the kernel's inputs; filled before each run
   std::vector<void*> output_pointers;

@@ -84,6 +84,9 @@ class Range {
       for (const ValueId id : graph_.nodes[i].inputs)
         if (is_activation(graph_, id)) (i < loss_end_ ? kept : wanted)[index(id)] = 1;
     }
+    // What ranks have computed together is kept: they need not recompute the same.
+    for (std::size_t i = range_.begin; i < range_.end; ++i)
+      if (op_def(graph_.nodes[i].op).collective) kept[index(graph_.nodes[i].outputs[0])] = 1;
     for (std::size_t i = range_.end; i-- > range_.begin;) {
       const ValueId sum = sum_of(graph_.nodes[i]);
       const bool of_sum = sum != kNone && kept[index(sum)] != 0;

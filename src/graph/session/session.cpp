@@ -89,7 +89,22 @@ void Session::State::pack_stale(Bucket& bucket, const RunOptions& run) {
     profile.add_packing(*each, a_byte * static_cast<double>(each->kernel.plan().packed_bytes));
 }
 
+void Session::State::run_collective(Step& step_to_run) {
+  const auto bytes_of = [&](ValueId id) { return current->shapes[index(id)].bytes(); };
+  const auto* const in = static_cast<const std::uint8_t*>(step_to_run.input_pointers[0]);
+  auto* const out = static_cast<std::uint8_t*>(step_to_run.output_pointers[0]);
+  const ByteView own{in, bytes_of(step_to_run.inputs[0])};
+  if (graph.nodes[static_cast<std::size_t>(step_to_run.node)].op == Op::kAllGather) {
+    options.collectives->all_gather(own, {out, bytes_of(step_to_run.outputs[0])});
+  } else {
+    if (out != in) std::memcpy(out, own.data(), own.size());
+    options.collectives->all_reduce({reinterpret_cast<float*>(out), own.size() / sizeof(float)});
+  }
+  ++version[index(step_to_run.outputs[0])];
+}
+
 void Session::State::run_step(Step& step_to_run) {
+  if (step_to_run.collective) return run_collective(step_to_run);
   const kernels::Plan& plan = step_to_run.kernel.plan();
   if (is_stale(step_to_run)) pack(step_to_run);
   step = &step_to_run;

@@ -18,6 +18,7 @@
 
 #include "base/parallel.h"
 #include "graph/graph.h"
+#include "graph/session/collectives.h"
 #include "graph/weights.h"
 #include "kernels/backend.h"
 
@@ -30,6 +31,7 @@ struct SessionOptions {
   bool reuse_memory = true;  // false: every value has its own memory (an oracle for tests)
   // For inference on the host: the examples per tile (tiles.h); -1: as many as is fast, 0: all.
   std::int64_t tile = -1;
+  Collectives* collectives = nullptr;  // for a graph with collective operations, on the host; outlives the session
 };
 
 struct Feed {

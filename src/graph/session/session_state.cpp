@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "graph/op_def.h"
 
 namespace mlx::graph {
 namespace {
@@ -50,9 +51,13 @@ void Session::State::init() {
   needed_symbol.assign(symbols, 0);
   sizes.assign(symbols, 0);
   if (!device.host) on_device = std::make_unique<OnDevice>(device, values);
-  for (const Node& node : graph.nodes)
+  for (const Node& node : graph.nodes) {
+    if (op_def(node.op).collective && (!options.collectives || !device.host))
+      fail(ErrorKind::kUsage, "{} ({}) is for ranks on CPUs that run it together", node.name,
+           kernels::name_of(node.op));
     for (const ValueId id : node.outputs)
       if (id != kNone) written[index(id)] = 1;
+  }
   for (const Value& value : graph.values) {
     if (!outlives_step(value.role) && value.role != Role::kInput) continue;
     for (const Dim& dim : value.dims) {

@@ -105,6 +105,7 @@ struct Session::State {
   void pack(Step& each);
   void pack_stale(Bucket& bucket, const RunOptions& run);
   void run_step(Step& step_to_run);
+  void run_collective(Step& step_to_run);
   void run_together(Step* first, std::size_t count);  // steps_together()
   void run_steps(Bucket& bucket, const RunOptions& run);
   void run_timed(Step& each);

@@ -15,6 +15,7 @@ namespace mlx::train {
 namespace {
 
 constexpr std::int64_t kDefaultBatch = 128;
+constexpr std::int64_t kMostParts = 1024;  // of a model
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
 
 // A count, or a share of the whole.
@@ -82,6 +83,7 @@ void read_train(TomlReader table, TrainConfig& config, const data::Kind& kind) {
                                             config.accumulate, config.batch));
   }
   config.optimizer.accumulate = config.accumulate > 1;
+  config.tp = table.integer("tp", 1, kMostParts, 1);
   config.ema = table.number("ema", 0, 0.999999, 0);
   config.optimizer.average = config.ema > 0;
   config.selection = read_selection(table, !config.valid_split.empty() || config.hold_out.wanted());
@@ -201,6 +203,7 @@ std::string resolved(const TrainConfig& config, const nn::Built& built) {
   if (config.accumulate > 1) train["accumulate"] = config.accumulate;
   write_local_sgd(config.local_sgd, train);
   if (config.wire != "f32") train["wire"] = config.wire;
+  if (config.tp > 1) train["tp"] = config.tp;
   if (config.ema > 0) train["ema"] = config.ema;
   write_selection(config.selection, train);
   if (config.portable) train["numerics"] = "portable";

@@ -51,6 +51,7 @@ struct TrainConfig {
   std::int64_t accumulate = 1;  // the number of micro-batches in a batch; in local SGD in a worker's share of it
   LocalSgdConfig local_sgd;
   std::string wire = "f32";  // "f32" or "bf16": how gradients, or with local SGD moves of weights, go to other ranks
+  std::int64_t tp = 1;       // the number of ranks that hold the parts of one model
   double ema = 0;            // decay of the weights' average; 0: none
   SelectionConfig selection;
   CheckpointInterval checkpoint_every;

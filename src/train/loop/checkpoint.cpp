@@ -2,6 +2,10 @@
 
 #include "train/loop/checkpoint.h"
 
+#include <cstring>
+#include <memory>
+#include <utility>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "nn/model.h"
@@ -17,10 +21,18 @@ std::string worker_prefix(std::size_t worker) {
   return fmt::format("worker{}/", worker);
 }
 
-Bytes read_file_of(const store::Store& store, const Digest& manifest, const std::string& path) {
+Digest file_of(const store::Store& store, const Digest& manifest, const std::string& path) {
   const std::optional<store::Entry> entry = store.find(manifest, path);
   if (!entry) fail(ErrorKind::kCorrupt, "checkpoint {} has no {}", manifest.brief(), path);
-  return store.read_blob(entry->content);
+  return entry->content;
+}
+
+nn::LateTensors late_state(const store::Store& store, const Digest& file, const std::string& what) {
+  const auto reader = std::make_shared<store::BlobReader>(store.open_blob(file));
+  const auto read = [reader, what](std::uint64_t at, void* to, std::size_t count) {
+    if (reader->read_at(at, to, count) != count) fail(ErrorKind::kCorrupt, "{}: the state ends too early", what);
+  };
+  return nn::late_tensors(reader->size(), read, what);
 }
 
 store::Entry add_file(store::Batch& batch, const std::string& path, ByteView bytes) {
@@ -80,19 +92,18 @@ nn::TensorStream stream_of(const CheckpointState& state) {
   add(kOuter, state.local.weights);
   add(kMomentum, state.local.momentum);
   for (std::size_t i = 0; i < state.local.workers.size(); ++i) add(worker_prefix(i), state.local.workers[i].tensors);
-  return nn::stream_tensors(refs);
+  return nn::stream_tensors(refs, state.late);
 }
 
-// Moves the tensors whose names begin so, without the prefix.
-graph::Tensors take_prefixed(graph::Tensors& from, std::string_view prefix) {
+// Makes the tensors whose names begin so, without the prefix.
+graph::Tensors take_prefixed(nn::LateTensors& late, std::string_view prefix) {
   graph::Tensors out;
-  for (;;) {
-    const auto found = from.lower_bound(std::string(prefix));
-    if (found == from.end() || !found->first.starts_with(prefix)) return out;
-    auto node = from.extract(found);
-    node.key().erase(0, prefix.size());
-    out.insert(std::move(node));
+  for (auto at = late.shapes.lower_bound(std::string(prefix));
+       at != late.shapes.end() && at->first.starts_with(prefix);) {
+    out[at->first.substr(prefix.size())] = {at->second, late.make(at->first)};
+    at = late.shapes.erase(at);
   }
+  return out;
 }
 
 store::Entry add_tensors(store::Batch& batch, const std::string& path, const CheckpointState& state) {
@@ -114,7 +125,7 @@ std::string head_of(const CheckpointState& state, const Digest& key) {
   return canonical(head);
 }
 
-CheckpointState state_of(std::string_view json, ByteView tensors, const std::string& what) {
+CheckpointState head_from(std::string_view json, const std::string& what) {
   const Json head = parse_json(json, what);
   if (json_string(head, "format", what) != kFormat)
     fail(ErrorKind::kCorrupt, "{}: unknown format '{}'", what, json_string(head, "format", what));
@@ -123,16 +134,20 @@ CheckpointState state_of(std::string_view json, ByteView tensors, const std::str
   state.step = json_int(head, "step", what);
   if (head.contains("epoch")) state.epoch = epoch_from_json(head["epoch"], what);
   if (head.contains("selection")) state.selection = selection_from_json(head["selection"], what);
-  state.tensors = nn::decode_tensors(tensors, what);
-  state.best = take_prefixed(state.tensors, kBest);
-  if (!head.contains("workers")) return state;
-  state.local.weights = take_prefixed(state.tensors, kOuter);
-  state.local.momentum = take_prefixed(state.tensors, kMomentum);
-  for (const Json& each : json_array(head, "workers", what)) {
-    WorkerState& worker = state.local.workers.emplace_back(worker_from_json(each, what));
-    worker.tensors = take_prefixed(state.tensors, worker_prefix(state.local.workers.size() - 1));
-  }
+  if (head.contains("workers"))
+    for (const Json& each : json_array(head, "workers", what))
+      state.local.workers.push_back(worker_from_json(each, what));
   return state;
+}
+
+// Takes what does not belong to the session from among its tensors.
+void take_apart(CheckpointState& state) {
+  state.best = take_prefixed(state.late, kBest);
+  if (state.local.workers.empty()) return;
+  state.local.weights = take_prefixed(state.late, kOuter);
+  state.local.momentum = take_prefixed(state.late, kMomentum);
+  for (std::size_t i = 0; i < state.local.workers.size(); ++i)
+    state.local.workers[i].tensors = take_prefixed(state.late, worker_prefix(i));
 }
 
 }  // namespace
@@ -148,8 +163,16 @@ Digest store_checkpoint(store::Store& store, const Digest& key, const Checkpoint
 }
 
 CheckpointState read_checkpoint(const store::Store& store, const Digest& manifest) {
-  const Bytes head = read_file_of(store, manifest, "checkpoint.json");
-  return state_of(as_text(head), read_file_of(store, manifest, "state.safetensors"), "checkpoint " + manifest.brief());
+  const std::string what = "checkpoint " + manifest.brief();
+  CheckpointState state = head_from(as_text(store.read_blob(file_of(store, manifest, "checkpoint.json"))), what);
+  state.late = late_state(store, file_of(store, manifest, "state.safetensors"), what);
+  take_apart(state);
+  return state;
+}
+
+void complete(CheckpointState& state) {
+  for (const auto& [name, shape] : state.late.shapes) state.tensors[name] = {shape, state.late.make(name)};
+  state.late = {};
 }
 
 Bytes encode_checkpoint(const CheckpointState& state) {
@@ -168,7 +191,14 @@ Bytes encode_checkpoint(const CheckpointState& state) {
 CheckpointState decode_checkpoint(ByteView bytes, const std::string& what) {
   ByteReader in(bytes, what);
   const ByteView head = in.take(in.u64());
-  return state_of(as_text(head), in.take(in.left()), what);
+  CheckpointState state = head_from(as_text(head), what);
+  const ByteView tensors = in.take(in.left());
+  state.late = nn::late_tensors(
+      tensors.size(),
+      [tensors](std::uint64_t at, void* to, std::size_t count) { std::memcpy(to, tensors.data() + at, count); }, what);
+  take_apart(state);
+  complete(state);
+  return state;
 }
 
 }  // namespace mlx::train

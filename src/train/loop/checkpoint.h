@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "nn/model.h"
 #include "store/pack/store.h"
 #include "train/config/selection.h"
 
@@ -38,6 +39,7 @@ struct CheckpointState {
   Digest key;              // of the run that made it, if it was read
   std::int64_t step = 0;   // steps done
   graph::Tensors tensors;  // of the session
+  nn::LateTensors late;    // more of them, for ranks that cannot hold all at once
   graph::Tensors best;     // of the best model so far, if that is the one to be stored
   EpochSums epoch;
   Selection selection;
@@ -46,9 +48,12 @@ struct CheckpointState {
 
 // Stores the state durably. Uses only the store, so that another thread may do it.
 Digest store_checkpoint(store::Store& store, const Digest& key, const CheckpointState& state);
-// Throws kCorrupt if it cannot be read.
+// Makes the tensors that are late.
+void complete(CheckpointState& state);
+// With late tensors, which are read from the store as they are made. Throws kCorrupt if it cannot be read.
 CheckpointState read_checkpoint(const store::Store& store, const Digest& manifest);
-// The same as bytes, for another process of this program: u64le length of the JSON, the JSON, the tensors.
+// The same as bytes, for which late tensors are made, for another process of this program: u64le length of the JSON, the JSON, the
+// tensors.
 Bytes encode_checkpoint(const CheckpointState& state);
 CheckpointState decode_checkpoint(ByteView bytes, const std::string& what);
 

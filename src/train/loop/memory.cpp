@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/process_use.h"
+#include "dist/local_ranks.h"
 #include "graph/session/recompute.h"
 #include "train/evaluate/evaluate.h"
 #include "train/evaluate/tally.h"
@@ -30,16 +31,11 @@ std::vector<std::int64_t> sizes_of(const graph::Graph& graph, std::int64_t batch
   return sizes;
 }
 
-std::int64_t bytes_of(const graph::Graph& graph, bool parameters_only) {
+std::int64_t bytes_of_parameters(const graph::Graph& graph) {
   std::int64_t bytes = 0;
   const std::vector<std::int64_t> ones(graph.symbols.size(), 1);
-  for (const graph::Value& value : graph.values) {
-    const bool parameter = value.role == graph::Role::kParameter;
-    const bool held = value.role == graph::Role::kState || value.role == graph::Role::kConstant;
-    if (value.name.ends_with(graph::kGradientSum)) continue;
-    if (parameter || (held && !parameters_only))
-      bytes += static_cast<std::int64_t>(graph::concrete(value, ones).bytes());
-  }
+  for (const graph::Value& value : graph.values)
+    if (value.role == graph::Role::kParameter) bytes += static_cast<std::int64_t>(graph::concrete(value, ones).bytes());
   return bytes;
 }
 
@@ -71,14 +67,14 @@ std::int64_t validation_bytes(const nn::Built& built, const TrainConfig& config,
   const std::int64_t runs = static_cast<std::int64_t>(planned.arena + planned.packed) +
                             about.batch_bytes({.batch = batch, .context = built.context});
   const std::int64_t kept = tally_bytes(about);
-  const std::int64_t averages = config.optimizer.average ? bytes_of(built.graph, true) : 0;
+  const std::int64_t averages = config.optimizer.average ? bytes_of_parameters(built.graph) : 0;
   return held + averages + (folds ? held : 0) + runs + kept;
 }
 
-std::int64_t checkpoint_bytes(const graph::Graph& training, std::int64_t best) {
-  const std::int64_t copy = bytes_of(training, false) + best;
-  if (copy <= kStoreWindow) return copy + copy + kCompressor;
-  return copy + (copy <= 2 * kStoreWindow ? 2 : 3) * kStoreWindow + kCompressors;
+// `state`: what is stored, of which `copy` is in memory for that.
+std::int64_t checkpoint_bytes(std::int64_t state, std::int64_t copy) {
+  if (state <= kStoreWindow) return copy + state + kCompressor;
+  return copy + (state <= 2 * kStoreWindow ? 2 : 3) * kStoreWindow + kCompressors;
 }
 
 // `free`: for a GPU whose free memory is the limit, else 0.
@@ -122,14 +118,53 @@ std::int64_t usable(std::int64_t free) {
   return free - free / 32;
 }
 
-// The largest of the phases.
-std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, std::int64_t model, std::int64_t best,
-                     std::int64_t state) {
+// What a rank holds outside of its session, in bytes: of its own part of the model, and of the whole model, which only
+// the rank that decides has at times. For a rank alone they are the same.
+struct HeldApart {
+  std::int64_t own_model = 0, own_state = 0;
+  std::int64_t model = 0, state = 0;  // 0 where another rank decides
+  std::int64_t best = 0;
+  std::int64_t largest = 0;  // tensor of the whole state
+};
+
+HeldApart held_apart(const TrainingStep& training, const nn::Built& built, const TrainConfig& config, bool decides) {
+  HeldApart out;
+  const graph::Graph& graph = training.graph();
+  const graph::Partition& partition = training.part().partition();
+  const std::vector<std::int64_t> ones(graph.symbols.size(), 1);
+  for (const graph::Value& value : graph.values) {
+    if (!graph::outlives_step(value.role) || value.name.ends_with(graph::kGradientSum)) continue;
+    const auto bytes = static_cast<std::int64_t>(graph::concrete(value, ones).bytes());
+    const graph::Cut* const cut = partition.cut_of(value.name);
+    const std::int64_t whole = bytes * (cut && cut->axis >= 0 ? partition.parts : 1);
+    const bool of_model = built.graph.find(value.name) != graph::kNone;
+    out.own_state += bytes;
+    out.state += whole;
+    out.largest = std::max(out.largest, whole);
+    if (of_model) out.own_model += bytes, out.model += whole;
+  }
+  if (!decides && training.part().divided()) out.model = out.state = 0;
+  if (config.selection.keep_best) out.best = out.model;
+  return out;
+}
+
+// Where ranks hold parts, a checkpoint is stored tensor by tensor, and two of them are whole in memory; others but the
+// one that decides give their parts as they are.
+std::int64_t checkpoint_of(const HeldApart& apart) {
+  if (apart.state == 0) return 0;
+  const bool divided = apart.state > apart.own_state;
+  return checkpoint_bytes(apart.state + apart.best, apart.best + (divided ? 2 * apart.largest : apart.state));
+}
+
+// The largest of the phases. A model that is divided starts whole on one rank; a state that is resumed never is.
+std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, const HeldApart& apart) {
   if (!f.device.empty()) return f.weights + f.arena + f.batches + f.validation;
-  const std::int64_t steps = f.process + f.weights + f.arena + f.batches + best;
-  const std::int64_t start = f.process + f.weights + (size.resumed ? state + best : model);
-  const std::int64_t end = f.process + f.weights + f.arena + f.batches + model;
-  return std::max({start, steps + f.validation, steps + f.checkpoint, end, peak_memory()});
+  const std::int64_t steps = f.process + f.weights + f.arena + f.batches + apart.best;
+  const bool divided = apart.model > apart.own_model;
+  const std::int64_t read = divided ? f.process + apart.model : 0;
+  const std::int64_t start = f.process + f.weights + (size.resumed ? apart.own_state + apart.best : apart.own_model);
+  const std::int64_t end = f.process + f.weights + f.arena + f.batches + apart.model;
+  return std::max({read, start, steps + f.validation, steps + f.checkpoint, end, peak_memory()});
 }
 
 // Of micro-batches (StepSum), beside their states in the graph.
@@ -149,8 +184,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   TrainingSize size = wanted;
   std::int64_t free_limit = 0;  // of the device, where that is what limits
   const graph::TrainingGraph& whole = training.training();
-  const std::int64_t model = bytes_of(built.graph, false), state = bytes_of(whole.graph, false);
-  const std::int64_t best = config.selection.keep_best ? model : 0;
+  const HeldApart apart = held_apart(training, built, config, size.decides);
   MemoryForecast out;
   LocalSgd::Memory local;
   if (config.local_sgd.wanted()) local = LocalSgd::memory(whole.graph, built.graph, config.local_sgd, wire_of(config));
@@ -162,12 +196,12 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
         .batch = config.batch / size.ranks, .context = built.context, .augment = config.reading.augment};
     const std::int64_t examples = about.examples(built.context);
     out.batches = about.batch_bytes(batches) + data::IndexList::bytes(examples, examples);
-    if (has_checkpoints(config, size)) out.checkpoint = checkpoint_bytes(whole.graph, best) + local.checkpoint;
+    if (has_checkpoints(config, size)) out.checkpoint = checkpoint_of(apart) + local.checkpoint;
   }
   out.validation = validation_bytes(built, config, data, backend, training.threads());
   // First count what is needed in any case, before kernels are prepared in vain.
   if (!own_memory && size.allowed == 0) {
-    out.weights = out.peak = state;
+    out.weights = out.peak = apart.own_state;
     check_machine(config, out);
   }
   const std::vector<std::int64_t> sizes = sizes_of(whole.graph, config.batch / config.accumulate, built.context);
@@ -186,7 +220,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   const auto take = [&](const graph::PlannedMemory& memory) {
     out.weights = static_cast<std::int64_t>(memory.held + memory.packed) + sums;
     out.arena = static_cast<std::int64_t>(memory.arena);
-    out.peak = peak_of(out, size, model, best, state);
+    out.peak = peak_of(out, size, apart);
   };
   take(planned);
   if (size.allowed == 0) check_machine(config, out);
@@ -203,16 +237,18 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
 
 MemoryForecast least_memory(const nn::Built& built, const TrainConfig& config, const data::Description& data, int ranks,
                             kernels::Backend backend, Pool& pool) {
-  const std::unique_ptr<dist::Communicator> alone = dist::lone_rank();
-  const TrainingStep training(built, config, data, backend, *alone, pool);
+  // The ranks of one model, which say nothing to each other here. The first is the one that needs most.
+  const std::vector<std::unique_ptr<dist::Communicator>> of_model = dist::local_ranks(static_cast<int>(config.tp));
+  const TrainingStep training(built, config, data, backend, *of_model[0], pool);
+  const int sharers = std::max(1, ranks / static_cast<int>(config.tp));
   const graph::Graph& graph = training.graph();
   const std::vector<std::int64_t> sizes = sizes_of(graph, config.batch / config.accumulate, built.context);
   const graph::PlannedMemory planned = graph::planned_memory(graph, sizes, backend, true);
   MemoryForecast out;
   out.process = kProcess;
   out.batches =
-      data.batch_bytes({.batch = config.batch / ranks, .context = built.context, .augment = config.reading.augment});
-  out.weights = static_cast<std::int64_t>(planned.held + planned.packed) + bytes_of_sums(graph, config, ranks);
+      data.batch_bytes({.batch = config.batch / sharers, .context = built.context, .augment = config.reading.augment});
+  out.weights = static_cast<std::int64_t>(planned.held + planned.packed) + bytes_of_sums(graph, config, sharers);
   out.arena = static_cast<std::int64_t>(planned.arena);
   out.peak = out.process + out.weights + out.arena + out.batches;
   return out;

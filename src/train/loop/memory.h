@@ -32,7 +32,8 @@ struct TrainingSize {
   std::int64_t steps_per_epoch = 0, steps = 0;
   bool resumed = false;
   std::int64_t allowed = 0;  // 0: as much as it needs
-  int ranks = 1;             // of which this is one
+  int ranks = 1;             // that share a batch, of which this is one
+  bool decides = true;       // it evaluates the model and makes its checkpoints
 };
 
 // Call before `training` has started. Throws kUsage, saying what is needed and what would help, if even the least

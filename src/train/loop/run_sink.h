@@ -19,8 +19,9 @@ class RunSink {
   virtual void log_metric(std::int64_t step, std::string name, double value) = 0;
   // A step is done, and its metrics are reported. Called between any two steps, so it should be cheap.
   virtual void end_step() = 0;
-  // May return before the state is stored. If a checkpoint cannot be kept, the training continues with less safety: the
-  // previous one stays, and if the lost one was the best, the next one counts as the best.
+  // May return before the state is stored, but not before its late tensors are made, each once and in the order of
+  // their names. If a checkpoint cannot be kept, the training continues with less safety: the previous one stays, and
+  // if the lost one was the best, the next one counts as the best.
   virtual void save_checkpoint(CheckpointState state, bool best) = 0;
   // Returns when the last checkpoint is stored; true if it is kept.
   virtual bool wait_for_checkpoint() = 0;

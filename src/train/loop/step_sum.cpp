@@ -53,11 +53,11 @@ std::vector<dist::GradientSum::Array> StepSum::sizes_of(const graph::TrainingGra
 }
 
 StepSum::StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks,
-                 dist::Wire wire)
+                 dist::Wire wire, bool in_background)
     : training_(training),
       micro_batches_(micro_batches),
       arrays_(arrays_of(training)),
-      sum_(ranks, static_cast<int>(micro_batches), sizes_of(training, arrays_, micro_batches, wire)),
+      sum_(ranks, static_cast<int>(micro_batches), sizes_of(training, arrays_, micro_batches, wire), in_background),
       part_(sum_.terms().begin),
       before_(arrays_.size()) {
   for (const Array& array : arrays_) elements_ += elements_of(training.graph.value(array.value));

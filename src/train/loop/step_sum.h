@@ -22,9 +22,10 @@ inline dist::Wire wire_of(const TrainConfig& config) {
 
 class StepSum {
  public:
-  // Of a training graph that accumulates. `ranks` must outlive it.
+  // Of a training graph that accumulates. `ranks` must outlive it. `in_background` as of GradientSum.
   // `wire`: that of gradients; all else is f32.
-  StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks, dist::Wire wire);
+  StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks, dist::Wire wire,
+          bool in_background = true);
 
   dist::Terms terms() const { return sum_.terms(); }  // this rank's micro-batches
   // What the next micro-batch counts in the step: its labels.

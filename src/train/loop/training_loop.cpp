@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/process_use.h"
+#include "dist/collectives.h"
 #include "dist/replicas.h"
 #include "train/evaluate/evaluate.h"
 #include "train/loop/diverged.h"
@@ -55,10 +56,7 @@ class Loop {
   }
 
   TrainingResult run() {
-    const MemoryForecast memory =
-        plan_memory(training_, built_, rank_config_, data_,
-                    {steps_per_epoch_, total_steps_, options_.resume, options_.memory, local_ ? 1 : ranks_.ranks()},
-                    options_.backend);
+    const MemoryForecast memory = planned_memory();
     if (options_.tell) options_.tell(to_text(memory));
     restore();
     // Steps of an earlier process count neither in the bar's rate nor in its share.
@@ -91,24 +89,59 @@ class Loop {
     options.seed = config_.seed;
     options.shuffle = options.drop_last = true;
     options.augment = config_.reading.augment;
-    options.rank = ranks_.rank();
-    options.ranks = ranks_.ranks();
+    options.rank = sharers().rank();
+    options.ranks = sharers().ranks();
     return options;
   }
 
   dist::GradientSum::Cost communication() const { return local_ ? local_->cost() : training_.communication(); }
+  // The ranks that share a batch. The others have parts of the model.
+  dist::Communicator& sharers() const { return part_of_model() ? training_.grid().column() : ranks_; }
+  ModelPart& part() { return training_.part(); }
   bool decides() const { return ranks_.rank() == 0; }
+  // Rank 0, and those that hold the other parts of its model.
+  bool makes_checkpoints() const { return decides() || (part_of_model() && sharers().rank() == 0); }
+  bool part_of_model() const { return training_.part().divided(); }
   bool is_alone() const { return ranks_.ranks() == 1; }
   void keep_spans(bool on) { local_ ? local_->keep_spans(on) : training_.keep_spans(on); }
 
-  CheckpointState starting_point() { return train::starting_point(config_, built_, options_, sink_, total_steps_); }
+  // If some rank would need more memory than is allowed, all end, and rank 0 says whose need that is.
+  MemoryForecast planned_memory() {
+    const int sharing = local_ ? 1 : sharers().ranks();
+    const TrainingSize size{steps_per_epoch_, total_steps_, options_.resume, options_.memory, sharing, decides()};
+    MemoryForecast planned;
+    std::optional<Error> refusal;
+    try {
+      planned = plan_memory(training_, built_, rank_config_, data_, size, options_.backend);
+    } catch (const Error& error) {
+      if (error.kind != ErrorKind::kUsage || is_alone()) throw;
+      refusal = error;
+    }
+    if (is_alone()) return planned;
+    const std::string said = refusal ? fmt::format("{}: {}\n{}", ranks_.name(), refusal->message, refusal->hint) : "";
+    for (const Bytes& each : dist::all_gather(ranks_, as_bytes(said))) {
+      if (each.empty()) continue;
+      if (refusal && decides()) throw Error(*refusal);
+      const std::string text(as_text(each));
+      const std::size_t line = text.find('\n');
+      throw Error(decides() ? ErrorKind::kUsage : ErrorKind::kInterrupted, text.substr(0, line), text.substr(line + 1));
+    }
+    return planned;
+  }
+
+  // Parts of a model take their tensors one by one.
+  CheckpointState starting_point() {
+    CheckpointState state = train::starting_point(config_, built_, options_, sink_, total_steps_);
+    if (!part_of_model()) complete(state);
+    return state;
+  }
 
   void restore() {
     if (decides()) now_ = starting_point();
     if (local_) {
       local_->share(now_);
     } else {
-      share_state(ranks_, now_);
+      part().share(now_);
     }
     sink_.begin(now_.step);
     from_ = now_.step;
@@ -151,7 +184,7 @@ class Loop {
     const data::BatchView* batch = next_batch();
     while (batch) {
       const std::int64_t batch_units = batch->units;
-      units += batch_units * ranks_.ranks();  // all have as many
+      units += batch_units * sharers().ranks();  // all have as many
       const double rate = rate_at(now_.step);
       if (!local_ && !is_alone() && progress_.interruption().signal() != 0) training_.ask_to_stop();
       training_.launch(*batch, now_.step, rate);
@@ -160,7 +193,7 @@ class Loop {
       const bool asked_to_stop = finish_step();
       if (verification_is_due()) verify_replicas();
       if (options_.profiler) end_profiled_step();
-      meter_.end_step(batch_units, communication());
+      meter_.end_step(batch_units / config_.tp, communication());  // so that those of all ranks add up
       progress_.advance(1);
       if (now_.step % 16 == 0) show(epoch);
       if (now_.step % steps_per_epoch_ == 0) {
@@ -201,7 +234,7 @@ class Loop {
     if (!std::isfinite(outcome.loss))
       stop(std::isnan(outcome.loss) ? "the loss is NaN" : "the loss is infinite", false);
     if (!outcome.state_finite)
-      stop(fmt::format("'{}' is not finite", graph::first_not_finite(training_.state())), true);
+      stop(fmt::format("'{}' is not finite", part().first_of(graph::first_not_finite(training_.state()))), true);
     ++now_.step;
     ranks_.activity().step = now_.step;
     if (local_) return finish_local_step(outcome), false;
@@ -264,12 +297,26 @@ class Loop {
     return now_.step / every > (local_ ? round_began_ : now_.step - 1) / every;
   }
 
-  Digest digest_of_state() { return local_ ? local_->common_digest(training_) : digest_of(training_.state()); }
+  struct Digests {
+    Digest of_all, of_part;  // what all ranks have; what those with this part of the model have
+  };
+  Digests digests_of_state() {
+    if (local_) return {local_->common_digest(training_), {}};
+    Sha256 of_all, of_part;
+    for (const auto& [name, tensor] : training_.state()) {
+      Sha256& hash = part().partition().cut_of(name) ? of_part : of_all;
+      hash.update(as_bytes(name));
+      hash.update(tensor.data);
+    }
+    return {of_all.finish(), of_part.finish()};
+  }
 
   void verify_replicas() {
     if (is_alone()) return;
     try {
-      dist::check_replicas(ranks_, digest_of_state(), now_.step);
+      const Digests own = digests_of_state();
+      dist::check_replicas(ranks_, own.of_all, now_.step);
+      if (part_of_model()) dist::check_replicas(ranks_, own.of_part, now_.step, part().partition().part);
     } catch (Error& error) {
       if (error.kind == ErrorKind::kCorrupt && !decides()) error.kind = ErrorKind::kInterrupted;  // rank 0 says it
       throw;
@@ -303,7 +350,11 @@ class Loop {
     if (is_alone() && !data_.valid) return;
     graph::Tensors tensors;
     Validation made;
-    if (data_.valid) made = evaluate_now(tensors);
+    if (part().said_by_first(data_.valid != nullptr) && makes_checkpoints()) {
+      sink_.wait_for_checkpoint();  // so that its copy of the state and the copies here are not in memory together
+      tensors = part().whole(training_.model());
+    }
+    if (data_.valid && decides()) made = evaluate_now(tensors);
     share_validation(ranks_, made);
     if (made.interrupted) stop_interrupted();
     if (made.metrics.empty()) return;
@@ -313,10 +364,7 @@ class Loop {
     if (config_.selection.keep_best) now_.best = std::move(tensors);
   }
 
-  // Leaves the model in `tensors`.
-  Validation evaluate_now(graph::Tensors& tensors) {
-    sink_.wait_for_checkpoint();  // so that its copy of the state and the copies below are not in memory together
-    tensors = training_.model();
+  Validation evaluate_now(const graph::Tensors& tensors) {
     check_finite(tensors);
     nn::Model model;
     model.config = built_.config;
@@ -337,18 +385,28 @@ class Loop {
 
   bool checkpoint_is_due() {
     if (local_) return std::exchange(checkpoint_wanted_, false);
-    return decides() && is_due(config_.checkpoint_every, now_.step, steps_per_epoch_, seconds_now() - saved_);
+    if (!makes_checkpoints()) return false;
+    const bool due = is_due(config_.checkpoint_every, now_.step, steps_per_epoch_, seconds_now() - saved_);
+    return config_.checkpoint_every.seconds > 0 ? part().said_by_first(due) : due;  // clocks differ
   }
 
-  // A checkpoint holds only finite values.
+  // A checkpoint holds only finite values, and the whole model.
   void checkpoint() {
     sink_.wait_for_checkpoint();  // so that two copies of the state are not in memory together
     CheckpointState state = now_;
-    state.tensors = training_.state();
-    if (local_) local_->gather(state, local_->is_between_rounds());
-    if (!decides()) return;
-    check_finite(state.tensors);
-    sink_.save_checkpoint(std::move(state), std::exchange(improved_, false));
+    const auto save = [&] { sink_.save_checkpoint(std::move(state), std::exchange(improved_, false)); };
+    if (part_of_model()) {
+      part().gather_state(training_.session(), [&](nn::LateTensors late) {
+        state.late = std::move(late);
+        save();
+      });
+    } else {
+      state.tensors = training_.state();
+      if (local_) local_->gather(state, local_->is_between_rounds());
+      if (!decides()) return;
+      check_finite(state.tensors);
+      save();
+    }
     saved_ = seconds_now();
   }
 
@@ -384,7 +442,7 @@ class Loop {
   [[noreturn]] void stop_interrupted() {
     const Interruption::Deferred deferred(progress_.interruption());
     sink_.wait_for_checkpoint();
-    if (local_ || decides()) checkpoint();
+    if (local_ || makes_checkpoints()) checkpoint();
     const bool kept = sink_.wait_for_checkpoint();
     sink_.end();
     progress_.end();
@@ -420,7 +478,7 @@ class Loop {
       result.tensors = std::move(now_.best);
       return result;
     }
-    result.tensors = training_.model();
+    if (makes_checkpoints()) result.tensors = part().whole(training_.model());
     check_finite(result.tensors);
     return result;
   }
@@ -434,10 +492,10 @@ class Loop {
     return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, all));
   }
 
-  // Whether a checkpoint is made at the end. In local SGD it takes all workers.
+  // Whether a checkpoint is made at the end. In local SGD it takes all workers, and of a divided model all parts.
   bool keeps_state() {
     const bool own = options_.keep_state && now_.step > from_ && decides();
-    return local_ ? local_->first_says(own) : own;
+    return local_ ? local_->first_says(own) : part().said_by_first(own);
   }
 
   const TrainConfig& config_;
@@ -470,6 +528,10 @@ class Loop {
 
 TrainingResult run_training(const TrainConfig& config, const nn::Built& built, const TrainingData& data,
                             const LoopOptions& options, RunSink& sink, Pool& pool, Progress& progress) {
+  const int ranks = options.ranks ? options.ranks->ranks() : 1;
+  if (ranks % config.tp != 0)
+    fail(ErrorKind::kUsage, "{}: [train] tp = {}: the number of ranks, {}, is no multiple of it", config.file,
+         config.tp, ranks);
   return Loop(config, built, data, options, sink, pool, progress).run();
 }
 

@@ -35,9 +35,16 @@ bool is_fed_raw(const data::Description& data, kernels::Backend backend) {
   return backend.can().augments_images && data.kind->raw;
 }
 
-graph::Graph trained_graph(const nn::Built& built, const TrainConfig& config, const data::Description& data,
-                           kernels::Backend backend) {
-  graph::Graph graph = graph::freeze(built.graph, built.frozen);
+// The forward graph of one part of the model.
+graph::Partitioned part_of(const nn::Built& built, const dist::RankGrid& grid) {
+  const int parts = grid.row().ranks();
+  if (parts == 1) return {built.graph, {}};
+  return graph::partition(built.graph, parts, grid.row().rank());
+}
+
+graph::Graph trained_graph(const nn::Built& built, const dist::RankGrid& grid, const TrainConfig& config,
+                           const data::Description& data, kernels::Backend backend) {
+  graph::Graph graph = graph::freeze(part_of(built, grid).graph, built.frozen);
   if (!is_fed_raw(data, backend)) return graph;
   graph::RawImages raw{data.kind->input, data::kPixelsInput, data::kChangesInput, data::kTableInput};
   raw.mixed = config.reading.augment.mixup > 0;
@@ -78,12 +85,13 @@ TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, co
     : built_(built),
       config_(config),
       backend_(backend),
-      ranks_(ranks),
+      grid_(ranks, static_cast<int>(config.tp)),
       pool_(pool),
       raw_(is_fed_raw(data, backend)),
-      training_(graph::to_training(trained_graph(built, config, data, backend), config.optimizer,
+      part_(grid_, part_of(built, grid_).partition),
+      training_(graph::to_training(trained_graph(built, grid_, config, data, backend), config.optimizer,
                                    loss_spec(config, data.targets),
-                                   {precision_of(config, data, backend), backend.can()})) {}
+                                   {precision_of(config, data, backend), backend.can()}, part_.partition())) {}
 
 void TrainingStep::start(graph::Tensors tensors) {
   for (const graph::Value& value : training_.graph.values) {
@@ -97,11 +105,13 @@ void TrainingStep::start(graph::Tensors tensors) {
   options.backend = backend_;
   options.seed = config_.seed;
   options.training = true;
+  options.collectives = &part_;
   sums_.reset();
   session_.reset();  // first, so that two never exist at once
   session_ = std::make_unique<graph::Session>(training_.graph, tensors, options, pool_);
   if (config_.accumulate > 1 && !backend_.can().own_memory)
-    sums_ = std::make_unique<StepSum>(training_, config_.accumulate, ranks_, wire_of(config_));
+    sums_ =
+        std::make_unique<StepSum>(training_, config_.accumulate, grid_.column(), wire_of(config_), !part_.divided());
   collected_ = {training_.loss};
   if (counts()) collected_.insert(collected_.end(), {training_.correct, training_.counted});
 }
@@ -226,13 +236,31 @@ StepOutcome TrainingStep::finish() {
   StepOutcome outcome = summed_;
   const std::uint8_t* at = session_->collected().data();
   const auto next = [&] { return std::exchange(at, at + graph::Session::kCollected); };
-  if (!sums_) add_parts(outcome, next);
+  if (!sums_) {
+    add_parts(outcome, next);
+    outcome.asked_to_stop = asked_to_stop_;
+  }
+  outcome.asked_to_stop = part_.any(outcome.asked_to_stop);
   if (!std::isfinite(outcome.loss)) return outcome;
   if (training_.gradient_norm != graph::kNone) outcome.gradient_norm = double{scalar<float>(next())};
   if (scales()) outcome.loss_scale = double{scalar<kernels::LossScale>(next()).scale};
-  outcome.state_finite =
+  const bool finite =
       training_.state_norm != graph::kNone ? std::isfinite(scalar<float>(next())) : session_->state_is_finite();
+  outcome.state_finite = !part_.any(!finite);
   return outcome;
+}
+
+void TrainingStep::ask_to_stop() {
+  asked_to_stop_ = true;
+  if (sums_) sums_->ask_to_stop();
+}
+
+dist::GradientSum::Cost TrainingStep::communication() const {
+  dist::GradientSum::Cost cost = sums_ ? sums_->cost() : dist::GradientSum::Cost{};
+  cost.bytes_sent += part_.bytes_sent();
+  cost.exchanging += part_.seconds();
+  cost.waiting += part_.seconds();
+  return cost;
 }
 
 // After a micro-batch whose loss is not finite nothing counts.

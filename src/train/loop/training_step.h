@@ -16,6 +16,7 @@
 #include "graph/session/not_finite.h"
 #include "nn/family.h"
 #include "train/config/config.h"
+#include "train/loop/model_part.h"
 #include "train/loop/step_sum.h"
 
 namespace mlx::train {
@@ -34,7 +35,8 @@ graph::Tensor first_loss_scale();
 
 class TrainingStep {
  public:
-  // All of them must outlive it. A batch is this rank's share of a step's.
+  // All of them must outlive it. A batch is this rank's share of a step's. Where ranks hold parts of the model
+  // (TrainConfig::tp), those of a row have the same share; everything here is about this rank's part.
   TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data,
                kernels::Backend backend, dist::Communicator& ranks, Pool& pool);
 
@@ -73,8 +75,8 @@ class TrainingStep {
   int threads() const { return pool_.threads(); }
   graph::Session& session() { return *session_; }
   // Tells all ranks in the next step's outcome.
-  void ask_to_stop() { sums_->ask_to_stop(); }
-  dist::GradientSum::Cost communication() const { return sums_ ? sums_->cost() : dist::GradientSum::Cost{}; }
+  void ask_to_stop();
+  dist::GradientSum::Cost communication() const;
   // When it communicated, while that is kept; for a trace.
   void keep_spans(bool on) {
     if (sums_) sums_->keep_spans(on);
@@ -84,6 +86,9 @@ class TrainingStep {
   }
   graph::Tensors state() const;  // everything that outlives a step: what a checkpoint holds
   graph::Tensors model() const;  // of the forward graph; averages replace weights if they are kept
+  const dist::RankGrid& grid() const { return grid_; }
+  ModelPart& part() { return part_; }
+  const ModelPart& part() const { return part_; }
 
  private:
   // On the host micro-batches are summed by StepSum, else by the graph.
@@ -104,13 +109,15 @@ class TrainingStep {
   const nn::Built& built_;
   const TrainConfig& config_;
   kernels::Backend backend_;
-  dist::Communicator& ranks_;
+  dist::RankGrid grid_;
   Pool& pool_;
   bool raw_;
+  ModelPart part_;
   graph::TrainingGraph training_;
   std::unique_ptr<graph::Session> session_;
-  std::unique_ptr<StepSum> sums_;          // null if the graph sums, or if a batch has one part
-  StepOutcome summed_;                     // of the launched step, if it has sums
+  std::unique_ptr<StepSum> sums_;  // null if the graph sums, or if a batch has one part
+  StepOutcome summed_;             // of the launched step, if it has sums
+  bool asked_to_stop_ = false;
   std::vector<graph::ValueId> collected_;  // of one micro-batch, in the order of StepOutcome
   std::int64_t staged_step_ = 0;
   int worker_ = 0;
