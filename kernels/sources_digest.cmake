@@ -2,7 +2,7 @@
 # and their CMakeLists.txt, which has the flags of instruction sets: what can change a result.
 set(patterns "")
 foreach(folder ${FOLDERS})
-  list(APPEND patterns ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu ${ROOT}/${folder}/*.h
+  list(APPEND patterns ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu ${ROOT}/${folder}/*.h ${ROOT}/${folder}/*.inc
        ${ROOT}/${folder}/CMakeLists.txt)
 endforeach()
 file(GLOB_RECURSE sources RELATIVE ${ROOT} ${patterns})

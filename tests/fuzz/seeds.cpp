@@ -258,6 +258,36 @@ void messages() {
   answer(6, {{Type::kError, encode(Error(ErrorKind::kRefused, "no", ""))}});
 }
 
+// A field of protobuf that holds bytes: short enough that its length takes one byte.
+std::string field(int number, const std::string& bytes) {
+  return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+}
+
+void tokenizers() {
+  const std::string models[] = {
+      R"({"type":"BPE","unk_token":"a","fuse_unk":true,"vocab":{"a":0,"Ġ":1,"t":2,"h":3,"th":4},"merges":["t h"]})",
+      R"({"type":"BPE","byte_fallback":true,"vocab":{"▁":0,"a":1,"▁a":2,"<0xC3>":3},"merges":[["▁","a"]]})",
+      R"({"type":"Unigram","unk_id":0,"vocab":[["<unk>",0],["▁",-1.5],["a",-2],["▁a",-2.5]]})",
+      R"({"type":"WordPiece","unk_token":"[UNK]","vocab":{"[UNK]":0,"th":1,"##e":2,"a":3}})",
+      R"({"type":"WordLevel","unk_token":"a","vocab":{"a":0,"the":1}})"};
+  const std::string around[] = {
+      R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":true,"use_regex":true},"decoder":{"type":"ByteLevel"})",
+      R"("normalizer":{"type":"Sequence","normalizers":[{"type":"NFKC"},{"type":"Prepend","prepend":"▁"},{"type":"Replace","pattern":{"String":" "},"content":"▁"}]})",
+      R"("pre_tokenizer":{"type":"Metaspace","prepend_scheme":"first"},"decoder":{"type":"Metaspace"})",
+      R"("normalizer":{"type":"BertNormalizer"},"pre_tokenizer":{"type":"BertPreTokenizer"},"decoder":{"type":"WordPiece"})",
+      R"("pre_tokenizer":{"type":"Split","pattern":{"Regex":"(?i:'s)| ?[\\p{L}&&[^a]]+|\\s+(?!\\S)|(?<=a)b"},"behavior":"MergedWithNext","invert":true})"};
+  for (std::size_t i = 0; i < std::size(models); ++i) {
+    seed("tokenizers", as_bytes(R"({"added_tokens":[{"id":3,"content":"<s>","lstrip":true,"special":true}],)" +
+                                around[i] + R"(,"model":)" + models[i] + "}"));
+  }
+  for (const char type : {'\1', '\2'}) {
+    std::string file = field(1, field(1, "<unk>") + "\x18\x02");
+    for (const char* const piece : {"\xE2\x96\x81", "a", "\xE2\x96\x81t", "t", "h"})
+      file += field(1, field(1, piece) + std::string("\x15\x00\x00\x80\xBF", 5));
+    seed("tokenizers", as_bytes(file + field(2, std::string{'\x18', type}) + field(3, std::string{'\x18', '\1'})));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -273,6 +303,7 @@ int main(int argc, char** argv) {
     tables();
     foreign();
     messages();
+    tokenizers();
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", error.message.c_str());
     return 1;

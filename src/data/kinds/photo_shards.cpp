@@ -49,7 +49,7 @@ void refuse_compressed(ByteView begin, const std::string& shard) {
               "unpack it to .tar: photos are compressed already");
 }
 
-struct Sample {
+struct SampleFiles {
   std::string key;
   std::vector<TarMember> members;
 
@@ -198,7 +198,7 @@ class ShardIndex {
   const store::Entry& shard_;
   bool with_labels_;
   store::BlobReader blob_;
-  Sample sample_;
+  SampleFiles sample_;
   std::unordered_set<std::string> keys_;
   std::vector<ShardSample> samples_;
 };
