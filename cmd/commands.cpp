@@ -51,6 +51,7 @@ Command add_report();
 Command add_serve();
 Command add_serve_store();
 Command add_rank();
+Command add_tokenizer();
 Command add_train();
 Command add_undo();
 Command add_version();
@@ -80,6 +81,7 @@ const std::vector<CommandRow> kCommands = {
     {"push", add_push, kNothing},
     {"check", add_check, kNothing},
     {"describe", add_describe, kNothing},
+    {"tokenizer", add_tokenizer, kNothing},
     {"import", add_import, kNeedsRepo},
     {"export", add_export, kNeedsRepo},
     {"promote", add_promote, kNeedsRepo},

@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init clone add status diff commit log show ls cat checkout tag rm merge-file undo gc fsck remote fetch pull push check describe import export promote audit key erase lineage train eval predict quantize serve help completion config report version serve-store rank'
+      subcommands='init clone add status diff commit log show ls cat checkout tag rm merge-file undo gc fsck remote fetch pull push check describe tokenizer import export promote audit key erase lineage train eval predict quantize serve help completion config report version serve-store rank'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -292,6 +292,52 @@ _mlx_command() {
         --against) kind=reference ;;
         --target) kind=nothing ;;
         --html) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'tokenizer')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      subcommands='train encode decode'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'tokenizer train')
+      options='-c --config --vocab --split --column --special -o --out --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        -c|--config) kind=file ;;
+        --vocab) kind=nothing ;;
+        --split) kind=nothing ;;
+        --column) kind=nothing ;;
+        --special) kind=nothing ;;
+        -o|--out) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'tokenizer encode')
+      options='--lines -0 --null --special --jsonl --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=file ;;
+        1) kind=file ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'tokenizer decode')
+      options='--skip-special --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=file ;;
+        1) kind=file ;;
+      esac
+      case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac

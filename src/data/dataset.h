@@ -118,8 +118,11 @@ struct PhotoOptions {
 struct Reading {
   std::optional<Division> division;  // of the splits, instead of the dataset's own rule
   RowOptions rows;
-  std::string tokenizer;           // "bytes" or "chars"; "" if not given, which means bytes
-  std::string column;              // of text in a table; "" if not given
+  std::string tokenizer;        // "bytes", "chars", "bpe", or the path of a file; "" if not given: bytes
+  std::int64_t vocabulary = 0;  // tokens of "bpe"
+  std::shared_ptr<const Tokenizer> given_tokenizer;  // of the file
+  std::string folder = ".";                          // that paths in the config start from
+  std::string column;                                // of text in a table; "" if not given
   std::vector<const Kind*> taken;  // the kinds that the model's family takes; none if that is not known
   bool any_model = false;          // there is no model: each split is read as the models read it that can
   Augment augment;

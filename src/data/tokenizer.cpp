@@ -1,5 +1,4 @@
-// Bytes and characters as tokens (data/tokenizer.h). UTF-8 is decoded strictly (RFC 3629): no overlong forms, no
-// surrogates.
+// Bytes and characters as tokens; the other kinds are subword_tokenizer.h's.
 
 #include "data/tokenizer.h"
 
@@ -8,43 +7,30 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "data/subword/utf8.h"
+#include "data/subword_tokenizer.h"
 
 namespace mlx::data {
 namespace {
 
 constexpr const char* kFormat = "mlx-tokenizer";
 constexpr std::int64_t kVersion = 1;
-constexpr std::uint32_t kCodePoints = 0x110000;
-
-struct Character {
-  std::uint32_t code = 0;
-  std::size_t bytes = 0;  // 0: this is not UTF-8
-};
-
-// The character at the front of `text`, which is not empty.
-Character first_character(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i])); };
-  const std::uint32_t lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t length = lead >= 0xF0 && lead < 0xF8 ? 4 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xC0 ? 2 : 0;
-  if (length == 0 || lead >= 0xF8 || text.size() < length) return {};
-  std::uint32_t code = lead & (0x7Fu >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3F);
-  }
-  constexpr std::uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (code < kLeast[length] || code >= kCodePoints || (code >= 0xD800 && code < 0xE000)) return {};
-  return {code, length};
+// The character at the front of `text`, which is not empty; no bytes: this is not UTF-8.
+subword::Character first_character(std::string_view text) {
+  const subword::Character found = subword::character_at(text, 0);
+  return found.code < subword::kCodePoints ? found : subword::Character{0, 0};
 }
 
-std::string utf8(std::uint32_t code) {
-  const auto byte = [](std::uint32_t bits) { return static_cast<char>(static_cast<unsigned char>(bits)); };
-  const auto rest = [&](unsigned shift) { return byte(0x80 | ((code >> shift) & 0x3F)); };
-  if (code < 0x80) return {byte(code)};
-  if (code < 0x800) return {byte(0xC0 | code >> 6), rest(0)};
-  if (code < 0x10000) return {byte(0xE0 | code >> 12), rest(6), rest(0)};
-  return {byte(0xF0 | code >> 18), rest(12), rest(6), rest(0)};
+std::string utf8(char32_t code) {
+  std::string out;
+  subword::append_utf8(out, code);
+  return out;
+}
+
+// A file that to_json made says so in its first bytes, which are canonical JSON.
+bool is_own_format(std::string_view bytes) {
+  constexpr std::size_t kHead = 256;
+  return bytes.substr(0, kHead).find(kFormat) != std::string_view::npos;
 }
 
 [[noreturn]] void not_utf8(std::string_view what, std::uint64_t offset) {
@@ -53,9 +39,10 @@ std::string utf8(std::uint32_t code) {
 }
 
 // "'é' (U+00E9)"; only the number for characters that would move a terminal's cursor.
-std::string shown(std::uint32_t code, std::string_view character) {
+std::string shown(char32_t code, std::string_view character) {
   const bool control = code < 0x20 || (code >= 0x7F && code < 0xA0);
-  return control ? fmt::format("U+{:04X}", code) : fmt::format("'{}' (U+{:04X})", character, code);
+  return control ? fmt::format("U+{:04X}", std::uint32_t{code})
+                 : fmt::format("'{}' (U+{:04X})", character, std::uint32_t{code});
 }
 
 }  // namespace
@@ -64,7 +51,7 @@ Tokenizer::Tokenizer(std::string kind, std::vector<std::string> pieces)
     : kind_(std::move(kind)), pieces_(std::move(pieces)) {
   if (kind_ != "chars") return;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
-    const std::uint32_t code = first_character(pieces_[i]).code;
+    const char32_t code = first_character(pieces_[i]).code;
     if (tokens_.size() <= code) tokens_.resize(code + 1, kUnknown);
     tokens_[code] = static_cast<std::int32_t>(i);
   }
@@ -83,11 +70,11 @@ Tokenizer Tokenizer::chars(std::string_view text, std::string_view what) {
   return characters.tokenizer();
 }
 
-Tokenizer::CharacterSet::CharacterSet() : seen_(kCodePoints, 0) {}
+Tokenizer::CharacterSet::CharacterSet() : seen_(subword::kCodePoints, 0) {}
 
 void Tokenizer::CharacterSet::add(std::string_view piece, std::string_view what, std::uint64_t offset) {
   for (std::size_t at = 0; at < piece.size();) {
-    const Character character = first_character(piece.substr(at));
+    const subword::Character character = first_character(piece.substr(at));
     if (character.bytes == 0) not_utf8(what, offset + at);
     seen_[character.code] = 1;
     at += character.bytes;
@@ -96,9 +83,34 @@ void Tokenizer::CharacterSet::add(std::string_view piece, std::string_view what,
 
 Tokenizer Tokenizer::CharacterSet::tokenizer() const {
   std::vector<std::string> pieces;
-  for (std::uint32_t code = 0; code < kCodePoints; ++code)
+  for (char32_t code = 0; code < subword::kCodePoints; ++code)
     if (seen_[code]) pieces.push_back(utf8(code));
   return {"chars", std::move(pieces)};
+}
+
+Tokenizer Tokenizer::from_file(std::string_view bytes, const std::string& what) {
+  if (is_own_format(bytes)) return from_json(parse_json(bytes, what), what);
+  auto subword = std::make_shared<const Subword>(std::string(bytes), what);
+  Tokenizer out(subword->kind(), {});
+  out.subword_ = std::move(subword);
+  return out;
+}
+
+std::string Tokenizer::file() const {
+  return subword_ ? subword_->file() : canonical(to_json());
+}
+
+const char* Tokenizer::file_name() const {
+  return subword_ && subword_->is_sentencepiece() ? "tokenizer.model" : "tokenizer.json";
+}
+
+bool Tokenizer::operator==(const Tokenizer& other) const {
+  if (kind_ != other.kind_ || (subword_ == nullptr) != (other.subword_ == nullptr)) return false;
+  return subword_ ? subword_->file() == other.subword_->file() : pieces_ == other.pieces_;
+}
+
+std::int64_t Tokenizer::size() const {
+  return subword_ ? subword_->size() : static_cast<std::int64_t>(pieces_.size());
 }
 
 Tokenizer Tokenizer::from_json(const Json& json, std::string_view what) {
@@ -111,10 +123,10 @@ Tokenizer Tokenizer::from_json(const Json& json, std::string_view what) {
   }
   if (kind == "bytes") return bytes();
   std::vector<std::string> pieces;
-  std::uint32_t before = 0;
+  char32_t before = 0;
   for (const Json& piece : json_array(json, "pieces", what)) {
     const std::string text = piece.is_string() ? piece.get<std::string>() : std::string();
-    const Character character = text.empty() ? Character{} : first_character(text);
+    const subword::Character character = text.empty() ? subword::Character{0, 0} : first_character(text);
     if (character.bytes == 0 || character.bytes != text.size() || (!pieces.empty() && character.code <= before)) {
       fail(ErrorKind::kCorrupt, "{}: 'pieces': expected single characters in the order of their code points, not #{}",
            what, pieces.size() + 1);
@@ -133,7 +145,8 @@ Json Tokenizer::to_json() const {
 }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::string_view what, std::int64_t* unknown,
-                                            std::uint64_t offset) const {
+                                            std::uint64_t offset, bool begins) const {
+  if (subword_) return subword_->encode(text, what, begins);
   std::vector<std::int32_t> out;
   out.reserve(text.size());
   if (kind_ == "bytes") {
@@ -141,7 +154,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::string_v
     return out;
   }
   for (std::size_t at = 0; at < text.size();) {
-    const Character character = first_character(text.substr(at));
+    const subword::Character character = first_character(text.substr(at));
     if (character.bytes == 0) not_utf8(what, offset + at);
     const std::int32_t token = character.code < tokens_.size() ? tokens_[character.code] : kUnknown;
     if (token == kUnknown && unknown == nullptr) {
@@ -157,7 +170,20 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, std::string_v
   return out;
 }
 
+PlacedTokens Tokenizer::encode_placed(std::string_view text, std::string_view what, bool special) const {
+  if (subword_) return subword_->encode_placed(text, what, special);
+  PlacedTokens out{encode(text, what), {}};
+  std::uint32_t at = 0;
+  for (const std::int32_t id : out.ids) {
+    const auto bytes = static_cast<std::uint32_t>(piece(id).size());
+    out.places.emplace_back(at, at + bytes);
+    at += bytes;
+  }
+  return out;
+}
+
 std::size_t Tokenizer::unfinished(std::string_view text) const {
+  if (subword_) return unfinished_words(text);
   if (kind_ != "chars") return 0;
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
@@ -170,6 +196,7 @@ std::size_t Tokenizer::unfinished(std::string_view text) const {
 
 std::string_view Tokenizer::piece(std::int32_t token) const {
   if (token < 0 || token >= size()) return {};
+  if (subword_) return subword_->piece(token);
   return pieces_[static_cast<std::size_t>(token)];
 }
 
@@ -177,6 +204,14 @@ std::string Tokenizer::decode(std::span<const std::int32_t> tokens) const {
   std::string out;
   for (const std::int32_t token : tokens) out += piece(token);
   return out;
+}
+
+std::string Tokenizer::decode_text(std::span<const std::int32_t> tokens, bool skip_special) const {
+  return subword_ ? subword_->decode(tokens, skip_special) : decode(tokens);
+}
+
+std::string Tokenizer::name(std::int32_t token) const {
+  return std::string(subword_ ? subword_->name(token) : piece(token));
 }
 
 }  // namespace mlx::data

@@ -133,10 +133,13 @@ void check_tensors(const Model& model, const std::string& what) {
 
 // nullopt if there is none. It must fit the logits.
 std::shared_ptr<const data::Tokenizer> read_tokenizer(const Files& files, const graph::Graph& graph) {
-  const std::optional<Content> text = files.read(kTokenizerFile, kLongestDescription);
+  const char* name = nullptr;
+  std::optional<Content> text;
+  for (const char* const known : kTokenizerFiles)
+    if (!text) text = files.read(name = known, kLongestDescription);
   if (!text) return nullptr;
-  const std::string what = files.place(kTokenizerFile);
-  data::Tokenizer tokenizer = data::Tokenizer::from_json(parse_json(as_text(text->bytes), what), what);
+  const std::string what = files.place(name);
+  data::Tokenizer tokenizer = data::Tokenizer::from_file(as_text(text->bytes), what);
   const graph::Dims& logits = graph.value(graph.outputs.at(0)).dims;
   if (logits.empty() || !(logits.back() == graph::Dim::of(tokenizer.size()))) {
     fail(ErrorKind::kCorrupt, "{}: {} tokens do not match the graph's output {}", what, tokenizer.size(),
@@ -184,8 +187,8 @@ store::ManifestSummary store_model(store::Store& store, const Model& model, cons
   entries.push_back(
       {kWeightsFile, store::kModeFile, weights.size(), batch->add_blob(weights, before ? &*before : nullptr)});
   if (model.preprocessing.tokenizer) {
-    const std::string text = canonical(model.preprocessing.tokenizer->to_json());
-    entries.push_back({kTokenizerFile, store::kModeFile, text.size(), batch->add_blob(as_bytes(text))});
+    const std::string text = model.preprocessing.tokenizer->file();
+    entries.push_back({model.preprocessing.tokenizer->file_name(), store::kModeFile, text.size(), batch->add_blob(as_bytes(text))});
   }
   const store::ManifestSummary summary = batch->add_manifest(std::move(entries));
   batch->commit();

@@ -7,7 +7,7 @@ namespace mlx::nn {
 
 inline constexpr const char* kModelFile = "model.json";
 inline constexpr const char* kWeightsFile = "weights.safetensors";
-inline constexpr const char* kTokenizerFile = "tokenizer.json";
+inline constexpr const char* kTokenizerFiles[] = {"tokenizer.json", "tokenizer.model"};  // a model has one or none
 
 // Everything but the tensors. Returns a complete, consistent model whatever `json` holds, or throws kCorrupt naming
 // `what` and the key.

@@ -58,6 +58,39 @@ config bytes 'hold_out = 0.1' 16
 expect 0 mlx train -c bytes.toml --json
 same "$(json "d['summary']['valid_bits_per_byte'] < 2")" True
 
+# A tokenizer that is made from the text, and one of a file; its content is part of the run's key, not its name.
+config made 'tokenizer = "bpe"
+vocab = 270
+hold_out = 800' 16
+sed -i 's/epochs = 4/epochs = 12/' made.toml
+expect 0 mlx train -c made.toml
+expect 0 mlx train -c made.toml
+has "$out" "unchanged"
+expect 0 mlx eval made --data data/words --split train --json
+same "$(json "d['metrics']['bits_per_byte'] < 1.2")" True
+expect 0 mlx predict made --prompt "mill stone" --temperature 0 --max-tokens 8
+[[ $out =~ \ (mill|käse|stone|river) ]] || fail "no words: $out"
+mlx cat made:tokenizer.json >own.json
+config given 'tokenizer = "own.json"
+hold_out = 800' 16
+sed -i 's/epochs = 4/epochs = 12/' given.toml
+expect 0 mlx train -c given.toml
+same "$(mlx cat given:weights.safetensors | sha256sum)" "$(mlx cat made:weights.safetensors | sha256sum)"
+mkdir other && mv own.json other/
+sed -i 's|own.json|other/own.json|' given.toml
+expect 0 mlx train -c given.toml
+has "$out" "unchanged"
+sed 's/family = "gpt2"/family = "llama"/; s/name = "given"/name = "given-llama"/' given.toml >given-llama.toml
+expect 0 mlx train -c given-llama.toml
+sed 's|"other/own.json"|"none.json"|' given.toml >bad.toml
+error 3 "[data] tokenizer: " mlx train -c bad.toml
+sed 's/vocab = 270/vocab = 9000/' made.toml >bad.toml
+error 2 "9000 tokens are wanted, the text gives" mlx train -c bad.toml
+sed '/vocab = 270/d' made.toml >bad.toml
+error 2 "vocab" mlx train -c bad.toml
+config bad 'tokenizer = "words"' 16
+error 2 'expected "bytes", "chars", "bpe"' mlx train -c bad.toml
+
 config bad '' 100000
 error 2 "the text has" mlx train -c bad.toml
 has "$err" "100001"

@@ -80,8 +80,9 @@ class DocumentCell {
     if (masked_) {
       read_conversation(cell);
     } else {
-      runs_.push_back({text_of(cell)});
-      runs_.push_back({"\n"});
+      document_ = text_of(cell);
+      document_ += '\n';
+      runs_.push_back({document_});
     }
     return runs_;
   }
@@ -116,13 +117,13 @@ class DocumentCell {
     } catch (const Error& error) {
       refuse(error.message);
     }
-    for (const ChatPart& part : parts_) runs_.push_back({part.text, part.learned});
+    for (const ChatPart& part : parts_) runs_.push_back({part.text, part.learned, runs_.empty()});
   }
 
   const RowFile& file_;
   const std::string& column_;
   bool masked_;
-  std::string unescaped_;
+  std::string unescaped_, document_;
   std::vector<ChatPart> parts_;
   std::vector<TextRun> runs_;
 };

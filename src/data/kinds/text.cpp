@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "data/bpe_maker.h"
 #include "data/readers/byte_stream.h"
 
 namespace mlx::data {
@@ -17,7 +18,7 @@ constexpr std::size_t kReadPiece = std::size_t{1} << 20;
 
 constexpr std::int64_t kTokens = 1 << 18;  // decoded at once
 
-// Piece by piece; with a tokenizer of characters, pieces end between them.
+// Piece by piece; with a tokenizer, pieces end where its tokens may.
 void scan_files(const store::Store& store, const std::vector<store::Entry>& files, const Tokenizer* tokenizer,
                 const VisitText& visit, Progress& progress) {
   std::string piece;
@@ -33,12 +34,12 @@ void scan_files(const store::Store& store, const std::vector<store::Entry>& file
       piece.resize(kept + got);
       progress.advance(got);
       const std::size_t whole = piece.size() - (tokenizer ? tokenizer->unfinished(piece) : 0);
-      if (!visit({std::string_view(piece).substr(0, whole)}, offset)) return;
+      if (whole > 0 && !visit({std::string_view(piece).substr(0, whole), true, offset == 0}, offset)) return;
       offset += whole;
       piece.erase(0, whole);
     }
   }
-  if (!piece.empty()) visit({piece}, offset);  // which is told that it is cut off
+  if (!piece.empty()) visit({piece, true, offset == 0}, offset);  // which may be cut off
 }
 
 template <typename Narrow>
@@ -78,10 +79,30 @@ void append_tokens(std::span<const std::int32_t> tokens, bool learned, const Tok
   to.append(packed.data(), static_cast<std::int64_t>(tokens.size()));
 }
 
+Tokenizer chars_of(const TextSource& source) {
+  const Tokenizer cutting = Tokenizer::chars({}, source.name);
+  Tokenizer::CharacterSet characters;
+  source.scan(&cutting, [&](const TextRun& run, std::uint64_t offset) {
+    characters.add(run.text, source.name, offset);
+    return true;
+  });
+  return characters.tokenizer();
+}
+
+Tokenizer made_tokenizer(const TextSource& source, const WantedTokenizer& wanted, Progress& progress) {
+  if (wanted.kind == "chars") return chars_of(source);
+  if (wanted.kind == "bpe") {
+    Tokenizer made = make_bpe(source, wanted.vocabulary, {}, progress);
+    progress.begin(fmt::format("encoding {}", source.name), 0, "B");
+    return made;
+  }
+  return Tokenizer::bytes();
+}
+
 }  // namespace
 
 TokenCode::TokenCode(const Tokenizer& tokenizer, bool masked) : shift(masked ? 1 : 0) {
-  const bool whole = tokenizer.kind() == "bytes";
+  const bool whole = tokenizer.takes_all();
   const std::int64_t codes = (tokenizer.size() + (whole ? 0 : 1)) << shift;
   bytes = codes <= 256 ? 1 : codes <= 65536 ? 2 : 4;
   if (!whole) unknown = std::numeric_limits<std::uint32_t>::max() >> (32 - 8 * bytes + shift);
@@ -128,19 +149,10 @@ TextSource file_source(const store::Store& store, const std::vector<store::Entry
   return out;
 }
 
-Text read_text(const TextSource& source, const std::string& kind, std::shared_ptr<const Tokenizer> tokenizer,
-               const MemoryBudget& budget) {
+Text read_text(const TextSource& source, const WantedTokenizer& wanted, std::shared_ptr<const Tokenizer> tokenizer,
+               const MemoryBudget& budget, Progress& progress) {
   const std::string& name = source.name;
-  if (!tokenizer && kind == "chars") {
-    const Tokenizer cutting = Tokenizer::chars({}, name);
-    Tokenizer::CharacterSet characters;
-    source.scan(&cutting, [&](const TextRun& run, std::uint64_t offset) {
-      characters.add(run.text, name, offset);
-      return true;
-    });
-    tokenizer = std::make_shared<Tokenizer>(characters.tokenizer());
-  }
-  if (!tokenizer) tokenizer = std::make_shared<Tokenizer>(Tokenizer::bytes());
+  if (!tokenizer) tokenizer = std::make_shared<Tokenizer>(made_tokenizer(source, wanted, progress));
   Text text;
   text.tokenizer = std::move(tokenizer);
   text.masked = source.masked;
@@ -150,7 +162,8 @@ Text read_text(const TextSource& source, const std::string& kind, std::shared_pt
   bool learns = false;
   source.scan(text.tokenizer.get(), [&](const TextRun& run, std::uint64_t offset) {
     learns |= run.learned;
-    append_tokens(text.tokenizer->encode(run.text, name, &text.unknown, offset), run.learned, code, packed, writer);
+    append_tokens(text.tokenizer->encode(run.text, name, &text.unknown, offset, run.begins), run.learned, code, packed,
+                  writer);
     return true;
   });
   text.spool = writer.finish();
@@ -159,6 +172,17 @@ Text read_text(const TextSource& source, const std::string& kind, std::shared_pt
     throw Error(ErrorKind::kUsage, fmt::format("{}: no message in it is to be learned", name),
                 "a model learns what the role assistant says, in messages without \"weight\": 0");
   return text;
+}
+
+Tokenizer make_bpe(const TextSource& source, std::int64_t vocabulary, const std::vector<std::string>& special,
+                   Progress& progress) {
+  const Tokenizer cutting = BpeMaker::cutting();
+  BpeMaker maker;
+  source.scan(&cutting, [&](const TextRun& run, std::uint64_t) {
+    maker.add(run.text);
+    return true;
+  });
+  return maker.tokenizer(vocabulary, special, source.name, progress);
 }
 
 std::int64_t end_of(const Text& text, std::int64_t begin, std::int64_t end, std::int64_t bytes) {

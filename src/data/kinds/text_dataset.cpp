@@ -8,7 +8,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/fd.h"
+#include "base/hash.h"
 #include "base/json.h"
+#include "base/path.h"
+#include "data/bpe_maker.h"
 #include "data/kinds/documents.h"
 #include "data/kinds/scans.h"
 #include "data/splits.h"
@@ -159,14 +163,48 @@ class TextDataset final : public Dataset {
   Description about_;
 };
 
+bool is_made(const std::string& tokenizer) {
+  return tokenizer.empty() || tokenizer == "bytes" || tokenizer == "chars" || tokenizer == "bpe";
+}
+bool names_file(const std::string& tokenizer) {
+  return tokenizer.find('/') != std::string::npos || tokenizer.ends_with(".json") || tokenizer.ends_with(".model");
+}
+
+constexpr std::size_t kLargestTokenizer = std::size_t{64} << 20;
+
+std::shared_ptr<const Tokenizer> read_given_tokenizer(const TomlReader& data, const std::string& folder,
+                                                      const std::string& path) {
+  const std::string place = fmt::format("{}: [data] tokenizer", data.place("tokenizer"));
+  try {
+    const std::string found = path.starts_with('/') ? path : join_path(folder, path);
+    const Bytes file = read_regular_file(found, kLargestTokenizer);
+    return std::make_shared<const Tokenizer>(Tokenizer::from_file(as_text(file), path));
+  } catch (const Error& error) {
+    throw Error(error.kind == ErrorKind::kIo ? ErrorKind::kNotFound : error.kind,
+                fmt::format("{}: {}", place, error.message), error.hint);
+  }
+}
+
 void read_text_keys(TomlReader& data, Reading& reading) {
-  reading.tokenizer = data.one_of("tokenizer", {"bytes", "chars"}, "");
+  reading.tokenizer = data.string("tokenizer", "");
+  if (reading.tokenizer == "bpe") {
+    reading.vocabulary = data.integer("vocab", BpeMaker::kLeast, BpeMaker::kMost);
+  } else if (data.has("vocab")) {
+    data.fail_at("vocab", "it is only for tokenizer = \"bpe\"");
+  }
+  if (names_file(reading.tokenizer)) {
+    reading.given_tokenizer = read_given_tokenizer(data, reading.folder, reading.tokenizer);
+  } else if (!is_made(reading.tokenizer)) {
+    data.fail_at("tokenizer", "expected \"bytes\", \"chars\", \"bpe\" or the path of a tokenizer.json");
+  }
   reading.column = data.string("column", "");
   if (data.has("column") && reading.column.empty()) data.fail_at("column", "expected the name of a column");
 }
 
 void write_text_keys(const Reading& reading, Json& data) {
-  if (reading.tokenizer == "chars") data["tokenizer"] = reading.tokenizer;
+  if (reading.tokenizer == "chars" || reading.tokenizer == "bpe") data["tokenizer"] = reading.tokenizer;
+  if (reading.tokenizer == "bpe") data["vocab"] = reading.vocabulary;
+  if (reading.given_tokenizer) data["tokenizer"] = Digest::of(as_bytes(reading.given_tokenizer->file())).text();
   if (!reading.column.empty()) data["column"] = reading.column;
 }
 
@@ -214,7 +252,8 @@ DocumentColumn column_of(const StoredSplit& split, const Reading& reading) {
 // Null if one is to be made from the text.
 std::shared_ptr<const Tokenizer> known_tokenizer(const Reading& reading) {
   if (reading.fitted && reading.fitted->tokenizer) return reading.fitted->tokenizer;
-  return reading.base ? reading.base->tokenizer : nullptr;
+  if (reading.base && reading.base->tokenizer) return reading.base->tokenizer;
+  return reading.given_tokenizer;
 }
 
 // Documents in a table that no setting declares as text are text for a model that takes text.
@@ -239,14 +278,20 @@ TextSource source_of(const StoredSplit& split, const Reading& reading, Progress&
 Text read_stored_text(const StoredSplit& split, const Reading& reading, Progress& progress) {
   split.store->want(split.files);
   progress.begin(fmt::format("reading {}", split.files.at(0).path), 0, "B");
-  Text text =
-      read_text(source_of(split, reading, progress), reading.tokenizer, known_tokenizer(reading), reading.budget);
+  Text text = read_text(source_of(split, reading, progress), {reading.tokenizer, reading.vocabulary},
+                        known_tokenizer(reading), reading.budget, progress);
   progress.end();
   return text;
 }
 
 Description describe_stored_text(const StoredSplit& split, const Reading& reading) {
   std::shared_ptr<const Tokenizer> tokenizer = known_tokenizer(reading);
+  if (!tokenizer && reading.tokenizer == "bpe") {  // it has as many tokens as are wanted, or cannot be made
+    Description out = description_of_text(std::make_shared<Tokenizer>(Tokenizer::bytes()), 0);
+    out.outputs = static_cast<int>(reading.vocabulary);
+    out.tokenizer = nullptr;
+    return out;
+  }
   if (!tokenizer && reading.tokenizer != "chars") tokenizer = std::make_shared<Tokenizer>(Tokenizer::bytes());
   if (tokenizer) return description_of_text(tokenizer, 0);
   NoProgress silent(split.store->interruption());
@@ -270,8 +315,10 @@ std::uint64_t some_bytes_of(const StoredSplit& split, const Reading& reading, st
 }
 
 std::int64_t count_tokens(const StoredSplit& split, const Reading& reading, std::int64_t enough) {
-  constexpr std::int64_t kLongestToken = 4;  // bytes of one character; compressed text has more characters
-  const auto enough_bytes = static_cast<std::uint64_t>(enough * kLongestToken);
+  // Bytes of one character, where compressed text has more characters; few words are longer than 32.
+  const std::shared_ptr<const Tokenizer> known = known_tokenizer(reading);
+  const bool words = known ? known->kind() != "bytes" && known->kind() != "chars" : reading.tokenizer == "bpe";
+  const auto enough_bytes = static_cast<std::uint64_t>(enough) * (words ? 32 : 4);
   if (some_bytes_of(split, reading, enough_bytes) >= enough_bytes) return enough;
   NoProgress silent(split.store->interruption());
   return read_stored_text(split, reading, silent).count();
@@ -307,6 +354,19 @@ const Kind text_kind = {
 DatasetPtr make_dataset(Text text) {
   const IndexSet all(0, text.count());
   return std::make_shared<TextDataset>(std::move(text), all);
+}
+
+Tokenizer make_bpe(const store::Store& store, const Digest& manifest, const std::string& split,
+                   const std::string& column, std::int64_t vocabulary, const std::vector<std::string>& special,
+                   Progress& progress) {
+  Reading reading;
+  reading.column = column;
+  reading.taken = {&text_kind};
+  const StoredSplit stored = split_of(store, manifest, split, reading);
+  if (stored.kind != &text_kind) fail(ErrorKind::kUsage, "split '{}' holds {}, not text", split, stored.kind->unit);
+  store.want(stored.files);
+  progress.begin(fmt::format("reading {}", stored.files.at(0).path), 0, "B");
+  return make_bpe(source_of(stored, reading, progress), vocabulary, special, progress);
 }
 
 Text load_text(const store::Store& store, const Digest& manifest, const std::string& split, const Reading& reading,

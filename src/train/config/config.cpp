@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/path.h"
 #include "train/config/optimizer_config.h"
 
 namespace mlx::train {
@@ -151,6 +152,7 @@ TrainConfig parse_train_config(const std::string& text, const std::string& file,
   TrainConfig config;
   config.source = {file, text, sets};
   config.file = file;
+  config.reading.folder = parent_path(file);
   read_data(top.table("data", true), config);
   TomlReader model = top.table("model", true);
   config.name = model.string("name");
