@@ -188,7 +188,8 @@ store::ManifestSummary store_model(store::Store& store, const Model& model, cons
       {kWeightsFile, store::kModeFile, weights.size(), batch->add_blob(weights, before ? &*before : nullptr)});
   if (model.preprocessing.tokenizer) {
     const std::string text = model.preprocessing.tokenizer->file();
-    entries.push_back({model.preprocessing.tokenizer->file_name(), store::kModeFile, text.size(), batch->add_blob(as_bytes(text))});
+    entries.push_back(
+        {model.preprocessing.tokenizer->file_name(), store::kModeFile, text.size(), batch->add_blob(as_bytes(text))});
   }
   const store::ManifestSummary summary = batch->add_manifest(std::move(entries));
   batch->commit();

@@ -1,6 +1,6 @@
 """Measures encoding against the package `tokenizers`, on one core, in processor time.
 
-usage: tokenizers.py BUILD [--file NAME=TOKENIZER_JSON]...
+usage: tokenizers.py BUILD [--only NAME] [--file NAME=TOKENIZER_JSON]...
 
 Texts are the machine's manual pages: English ones, and those of all other languages together. Tokenizers are trained on
 them here; `--file` adds one that a package ships. Both programs get pieces of 64 KiB that end with lines, and give ids
@@ -23,7 +23,7 @@ import tokenizers  # noqa: E402
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers  # noqa: E402
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
-PIECE, ROUNDS, BYTES = 1 << 16, 3, 8_000_000
+PIECE, ROUNDS, BYTES = 1 << 16, 3, 4_000_000
 
 
 def pages(pattern):
@@ -63,6 +63,7 @@ def bert():
 def llama2():
     made = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     made.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")  # for the training, so that no token spans words
     return made, trainers.BpeTrainer(vocab_size=4000, special_tokens=["<unk>"] + [f"<0x{byte:02X}>" for byte in range(256)], max_token_length=12,
                                      limit_alphabet=500, show_progress=False)
 
@@ -77,6 +78,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build")
     parser.add_argument("--file", action="append", default=[])
+    parser.add_argument("--only")
     options = parser.parse_args()
     texts = {"English": pages("/usr/share/man/man[1-8]/*"), "other languages": pages("/usr/share/man/[a-z][a-z]*/man[1-8]/*")}
     kinds = {"GPT-2": lambda: byte_level(None), "Llama 3": lambda: byte_level(LLAMA3), "Qwen 2": lambda: byte_level(LLAMA3.replace("{1,3}", ""), normalizers.NFC()),
@@ -86,9 +88,13 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         files = {}
         for name, make in kinds.items():
+            if options.only and options.only != name:
+                continue
             made, trainer = make()
-            made.train_from_iterator([piece for text in texts.values() for piece in text[:3_000_000].split("\n")], trainer)
+            made.train_from_iterator([piece for text in texts.values() for piece in text[:400_000].split("\n")], trainer)
             files[name] = os.path.join(folder, name + ".json")
+            if name == "Llama 2":
+                made.pre_tokenizer = pre_tokenizers.Sequence([])
             made.save(files[name])
         files.update(dict(one.split("=", 1) for one in options.file))
         for name, path in files.items():
