@@ -682,7 +682,7 @@ _mlx_command() {
       esac
       ;;
     'train')
-      options='-c --config --set --resume --fresh --device --ranks --hosts --ship --min-ranks --verify-every --sync-every --hostfile --wire --encrypt --precision --numerics --force --memory --merge --profile --trace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='-c --config --set --resume --fresh --device --ranks --hosts --ship --tp --min-ranks --verify-every --sync-every --hostfile --wire --encrypt --precision --numerics --force --memory --merge --profile --trace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -c|--config) kind=file ;;
         --set) kind=nothing ;;

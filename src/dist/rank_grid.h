@@ -1,5 +1,6 @@
 // The ranks of a training that divides both the model and the data, as a grid: those of a row hold the parts of one
-// model, those of a column hold the same part and share the data. Rows are adjacent ranks, which mostly are on one host.
+// model, those of a column hold the same part and share the data. Rows are adjacent ranks, which mostly are on one
+// host.
 #pragma once
 
 #include <memory>

@@ -52,8 +52,8 @@ Digest store_checkpoint(store::Store& store, const Digest& key, const Checkpoint
 void complete(CheckpointState& state);
 // With late tensors, which are read from the store as they are made. Throws kCorrupt if it cannot be read.
 CheckpointState read_checkpoint(const store::Store& store, const Digest& manifest);
-// The same as bytes, for which late tensors are made, for another process of this program: u64le length of the JSON, the JSON, the
-// tensors.
+// The same as bytes, for which late tensors are made, for another process of this program: u64le length of the JSON,
+// the JSON, the tensors.
 Bytes encode_checkpoint(const CheckpointState& state);
 CheckpointState decode_checkpoint(ByteView bytes, const std::string& what);
 

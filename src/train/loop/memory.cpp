@@ -254,6 +254,10 @@ MemoryForecast least_memory(const nn::Built& built, const TrainConfig& config, c
   return out;
 }
 
+std::int64_t held_at_peak(kernels::Backend backend) {
+  return backend.can().own_memory ? static_cast<std::int64_t>(backend.device().peak_bytes()) : peak_memory();
+}
+
 std::string to_text(const MemoryForecast& forecast) {
   const auto text = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
   std::string out = fmt::format("{}memory: {} at the peak; weights and optimizer {}, activations {}, {} {}",

@@ -45,6 +45,9 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
 MemoryForecast least_memory(const nn::Built& built, const TrainConfig& config, const data::Description& data, int ranks,
                             kernels::Backend backend, Pool& pool);
 
+// What the forecast is about, as it was: bytes.
+std::int64_t held_at_peak(kernels::Backend backend);
+
 std::string to_text(const MemoryForecast& forecast);  // a line for people
 Json to_json(const MemoryForecast& forecast);
 

@@ -60,13 +60,27 @@ void share_state(dist::Communicator& ranks, CheckpointState& state) {
   if (ranks.rank() != 0) state = decode_checkpoint(bytes, "rank 0's state");
 }
 
-Digest digest_of(const graph::Tensors& tensors) {
-  Sha256 hash;
-  for (const auto& [name, tensor] : tensors) {
+StateDigests digests_of(const graph::Tensors& state, const graph::Partition& partition) {
+  Sha256 of_all, of_part;
+  for (const auto& [name, tensor] : state) {
+    Sha256& hash = partition.cut_of(name) ? of_part : of_all;
     hash.update(as_bytes(name));
     hash.update(tensor.data);
   }
-  return hash.finish();
+  return {of_all.finish(), of_part.finish()};
+}
+
+void share_refusal(dist::Communicator& ranks, const std::optional<Error>& own) {
+  if (ranks.ranks() == 1) return;
+  const std::string said = own ? fmt::format("{}: {}\n{}", ranks.name(), own->message, own->hint) : "";
+  for (const Bytes& each : dist::all_gather(ranks, as_bytes(said))) {
+    if (each.empty()) continue;
+    const bool decides = ranks.rank() == 0;
+    if (own && decides) throw Error(*own);
+    const std::string text(as_text(each));
+    const std::size_t line = text.find('\n');
+    throw Error(decides ? ErrorKind::kUsage : ErrorKind::kInterrupted, text.substr(0, line), text.substr(line + 1));
+  }
 }
 
 void share_validation(dist::Communicator& ranks, Validation& made) {

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "base/error.h"
 #include "dist/communicator.h"
+#include "graph/passes/partition.h"
 #include "train/config/config.h"
 #include "train/config/selection.h"
 #include "train/loop/checkpoint.h"
@@ -29,8 +32,15 @@ void share_work(dist::Communicator& ranks, SharedWork& work);
 // Gives all ranks rank 0's state.
 void share_state(dist::Communicator& ranks, CheckpointState& state);
 
-// By which ranks compare their state.
-Digest digest_of(const graph::Tensors& tensors);
+// By which ranks compare their state: of what all of them have, and of what those with this part of the model have.
+struct StateDigests {
+  Digest of_all, of_part;
+};
+StateDigests digests_of(const graph::Tensors& state, const graph::Partition& partition);
+
+// If a rank is refused what it needs, all ranks throw: rank 0 the error of the first such rank, by name, the others
+// kInterrupted.
+void share_refusal(dist::Communicator& ranks, const std::optional<Error>& own);
 
 struct Validation {
   Metrics metrics{};

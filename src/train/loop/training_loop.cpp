@@ -9,16 +9,14 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/process_use.h"
-#include "dist/collectives.h"
 #include "dist/replicas.h"
-#include "train/evaluate/evaluate.h"
 #include "train/loop/diverged.h"
 #include "train/loop/local_sgd.h"
 #include "train/loop/share_state.h"
 #include "train/loop/starting_point.h"
 #include "train/loop/training_step.h"
+#include "train/loop/validation.h"
 
 namespace mlx::train {
 namespace {
@@ -73,7 +71,7 @@ class Loop {
     result.memory = memory;
     result.from = from_;
     result.seconds = seconds_now() - started;
-    result.peak_memory = held_at_peak();
+    result.peak_memory = held_at_peak(options_.backend);
     result.communication = communication();
     result.ranks = std::move(figures_);
     result.per_second = training_seconds_ > 0 ? static_cast<double>(trained_units_) / training_seconds_ : 0;
@@ -117,15 +115,7 @@ class Loop {
       if (error.kind != ErrorKind::kUsage || is_alone()) throw;
       refusal = error;
     }
-    if (is_alone()) return planned;
-    const std::string said = refusal ? fmt::format("{}: {}\n{}", ranks_.name(), refusal->message, refusal->hint) : "";
-    for (const Bytes& each : dist::all_gather(ranks_, as_bytes(said))) {
-      if (each.empty()) continue;
-      if (refusal && decides()) throw Error(*refusal);
-      const std::string text(as_text(each));
-      const std::size_t line = text.find('\n');
-      throw Error(decides() ? ErrorKind::kUsage : ErrorKind::kInterrupted, text.substr(0, line), text.substr(line + 1));
-    }
+    share_refusal(ranks_, refusal);
     return planned;
   }
 
@@ -297,24 +287,15 @@ class Loop {
     return now_.step / every > (local_ ? round_began_ : now_.step - 1) / every;
   }
 
-  struct Digests {
-    Digest of_all, of_part;  // what all ranks have; what those with this part of the model have
-  };
-  Digests digests_of_state() {
+  StateDigests digests_of_state() {
     if (local_) return {local_->common_digest(training_), {}};
-    Sha256 of_all, of_part;
-    for (const auto& [name, tensor] : training_.state()) {
-      Sha256& hash = part().partition().cut_of(name) ? of_part : of_all;
-      hash.update(as_bytes(name));
-      hash.update(tensor.data);
-    }
-    return {of_all.finish(), of_part.finish()};
+    return digests_of(training_.state(), part().partition());
   }
 
   void verify_replicas() {
     if (is_alone()) return;
     try {
-      const Digests own = digests_of_state();
+      const StateDigests own = digests_of_state();
       dist::check_replicas(ranks_, own.of_all, now_.step);
       if (part_of_model()) dist::check_replicas(ranks_, own.of_part, now_.step, part().partition().part);
     } catch (Error& error) {
@@ -366,21 +347,7 @@ class Loop {
 
   Validation evaluate_now(const graph::Tensors& tensors) {
     check_finite(tensors);
-    nn::Model model;
-    model.config = built_.config;
-    model.graph = built_.graph;
-    model.weights = std::make_shared<const graph::Weights>(graph::Weights::viewing(tensors));
-    model.preprocessing = data_.preprocessing;
-    NoProgress silent(progress_.interruption());
-    try {
-      const Evaluation evaluation = evaluate(model, *data_.valid, options_.backend, pool_, silent);
-      Validation out{{{"loss", evaluation.loss}}};
-      out.metrics.insert(out.metrics.end(), evaluation.metrics.begin(), evaluation.metrics.end());
-      return out;
-    } catch (const Error& error) {
-      if (error.kind != ErrorKind::kInterrupted) throw;
-      return {.interrupted = true};
-    }
+    return train::validate(built_, tensors, data_, options_.backend, pool_, progress_.interruption());
   }
 
   bool checkpoint_is_due() {
@@ -481,11 +448,6 @@ class Loop {
     if (makes_checkpoints()) result.tensors = part().whole(training_.model());
     check_finite(result.tensors);
     return result;
-  }
-
-  std::int64_t held_at_peak() const {
-    const kernels::Backend backend = options_.backend;
-    return backend.can().own_memory ? static_cast<std::int64_t>(backend.device().peak_bytes()) : peak_memory();
   }
 
   static double share(std::int64_t part, std::int64_t all) {

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "base/text.h"
 #include "base/crypto.h"
+#include "base/text.h"
 
 namespace mlx::store::s3 {
 
