@@ -27,7 +27,7 @@ struct LogOptions {
 };
 
 bool is_timing(std::string_view metric) {
-  return metric.ends_with("seconds") || metric.ends_with("per_second");
+  return metric.ends_with("seconds") || metric.ends_with("per_second") || metric.ends_with("hours");
 }
 
 // The metrics that --where and --sort name, then the first few of the others: "accuracy 0.931  loss 0.19". How long

@@ -57,11 +57,11 @@ void TemporaryFile::read(std::int64_t offset, void* data, std::int64_t size) con
 }
 
 void TemporaryFile::read_ahead(std::int64_t offset, std::int64_t size) const {
-  (void)::posix_fadvise(file_.get(), offset, size, POSIX_FADV_WILLNEED);
+  if (size > 0) (void)::posix_fadvise(file_.get(), offset, size, POSIX_FADV_WILLNEED);  // 0 would be all that follows
 }
 
 void TemporaryFile::drop(std::int64_t offset, std::int64_t size) const {
-  (void)::posix_fadvise(file_.get(), offset, size, POSIX_FADV_DONTNEED);
+  if (size > 0) (void)::posix_fadvise(file_.get(), offset, size, POSIX_FADV_DONTNEED);
 }
 
 bool TemporaryFile::is_cached(std::int64_t offset) const {
