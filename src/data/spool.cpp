@@ -12,7 +12,7 @@
 namespace mlx::data {
 namespace {
 
-constexpr std::int64_t kLargestWindow = std::int64_t{64} << 20;
+constexpr std::int64_t kLargestWindow = std::int64_t{256} << 20;
 constexpr std::int64_t kSourcesAtOnce = 2;  // a training's and its validation's
 
 }  // namespace
@@ -68,6 +68,10 @@ void Spool::read(std::int64_t first, std::int64_t count, void* to) const {
   }
 }
 
+void Spool::read_ahead(std::int64_t first, std::int64_t count) const {
+  if (file_) file_->read_ahead(first * record_, count * record_);
+}
+
 bool Spool::is_cached() const {
   constexpr std::int64_t kLooks = 64;
   if (!file_) return true;
@@ -85,7 +89,7 @@ void Spool::scan(std::int64_t begin, std::int64_t end,
     if (file_) {
       read_from_file.resize(static_cast<std::size_t>(here * record_));
       read(begin, here, read_from_file.data());
-      file_->read_ahead((begin + here) * record_, std::min(end - begin - here, 4 * in_block()) * record_);
+      read_ahead(begin + here, std::min(end - begin - here, 4 * in_block()));
       records = read_from_file.data();
     } else {
       records = at(begin);

@@ -59,6 +59,7 @@ class Spool {
   const MemoryBudget& budget() const { return budget_; }
   // Copies `count` records from `first` on.
   void read(std::int64_t first, std::int64_t count, void* to) const;
+  void read_ahead(std::int64_t first, std::int64_t count) const;  // of the file, by the kernel
   // Calls visit(first, records, count) for all of [begin, end) in order, by pieces of about a megabyte.
   void scan(std::int64_t begin, std::int64_t end,
             const std::function<void(std::int64_t, const std::uint8_t*, std::int64_t)>& visit) const;

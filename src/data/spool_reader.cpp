@@ -6,29 +6,24 @@
 #include <utility>
 
 namespace mlx::data {
-namespace {
-
-// Two records this close are read at once. A read costs about as much as the copy of these bytes does.
-constexpr std::int64_t kGap = 8 << 10;
-constexpr int kReadsAtOnce = 32;  // a disk answers many in the time of one
-
-}  // namespace
-
-SpoolReader::SpoolReader(SpoolPtr spool, CopyEpochs copies) : spool_(std::move(spool)), copies_(copies) {
+SpoolReader::SpoolReader(SpoolPtr spool, Pool& pool, CopyEpochs copies)
+    : spool_(std::move(spool)), copies_(copies), pool_(pool), pieces_(pool) {
   if (!spool_->in_memory()) thread_ = std::make_unique<Background>();
 }
 
 SpoolReader::~SpoolReader() = default;
 
 void SpoolReader::stop() {
-  if (std::exchange(reading_, false)) thread_->wait();
+  if (!std::exchange(reading_, false)) return;
+  pieces_.stop();
+  thread_->wait();
 }
 
-void SpoolReader::start(Items items) {
+void SpoolReader::start(SpoolItems items) {
   stop();
   items_ = std::move(items);
   next_ = planned_ = items_.begin;
-  now_.end = ahead_.end = items_.begin;
+  now_.hold(*spool_, items_, items_.begin, items_.begin);
   batches_ = 1;
   begun_ = false;
   epoch_.reset();
@@ -38,7 +33,7 @@ std::span<const std::uint8_t* const> SpoolReader::next() {
   const std::int64_t count = std::min(items_.batch, items_.end - next_);
   pointers_.clear();
   if (count <= 0) return {};
-  if (!spool_->in_memory() && next_ == now_.end) take_window();
+  if (!spool_->in_memory() && next_ == now_.end()) take_window();
   const bool may_cross = spool_->in_memory() && items_.records > 1;
   if (may_cross) scratch_.resize(static_cast<std::size_t>(count * item_bytes()));
   for (std::int64_t i = 0; i < count; ++i, ++next_) {
@@ -46,7 +41,7 @@ std::span<const std::uint8_t* const> SpoolReader::next() {
       pointers_.push_back(
           in_blocks(items_.first_record(next_), may_cross ? scratch_.data() + i * item_bytes() : nullptr));
     else
-      pointers_.push_back(now_.bytes.get() + (next_ - now_.begin) * item_bytes());
+      pointers_.push_back(now_.item(next_));
   }
   return pointers_;
 }
@@ -60,7 +55,7 @@ const std::uint8_t* SpoolReader::in_blocks(std::int64_t record, std::uint8_t* sc
 }
 
 std::int64_t SpoolReader::most_batches() const {
-  const std::int64_t each = items_.batch * (item_bytes() + static_cast<std::int64_t>(sizeof(Wanted)));
+  const std::int64_t each = items_.batch * (item_bytes() + SpoolWindow::kPlan);
   return std::max<std::int64_t>(1, spool_->budget_.window() / each);
 }
 
@@ -76,9 +71,11 @@ bool SpoolReader::in_file_order() const {
 // Decides from where the epoch is read. A copy pays where many items lie on one block of the disk.
 void SpoolReader::begin_epoch() {
   begun_ = true;
-  cached_ = copies_ == CopyEpochs::kNever || (copies_ == CopyEpochs::kIfNotCached && spool_->is_cached());
-  if (cached_ || items_.records != 1 || in_file_order()) return;
-  for (Window* window : {&now_, &ahead_}) *window = {items_.begin, items_.begin, nullptr, 0};  // memory for the copy
+  const bool cached = copies_ == CopyEpochs::kNever || (copies_ == CopyEpochs::kIfNotCached && spool_->is_cached());
+  by_pool_ = cached && pool_.threads() > 1;
+  if (cached || items_.records != 1 || in_file_order()) return;
+  for (SpoolWindow* window : {&now_, &ahead_}) window->release();  // memory for the copy
+  now_.hold(*spool_, items_, items_.begin, items_.begin);
   epoch_ = EpochFile::copy(*spool_, {items_.first_record, items_.begin, items_.end, most_batches() * items_.batch},
                            2 * spool_->budget_.window());
   if (epoch_) batches_ = most_batches();
@@ -89,85 +86,36 @@ void SpoolReader::begin_epoch() {
 void SpoolReader::take_window() {
   if (!begun_) begin_epoch();
   if (std::exchange(reading_, false)) {
+    pieces_.wait();
     thread_->wait();
     std::swap(now_, ahead_);
   } else {
-    prepare(now_);
+    hold(now_);
     fill(now_);
   }
   if (planned_ >= items_.end) return;
-  prepare(ahead_);
-  reading_ = true;
-  thread_->post([this] { fill(ahead_); });
+  hold(ahead_);
+  fill_ahead();
 }
 
-void SpoolReader::prepare(Window& window) {
-  const std::int64_t most = most_batches();
-  const std::int64_t batches = std::min(most, batches_);
+void SpoolReader::hold(SpoolWindow& window) {
+  const std::int64_t most = most_batches(), begin = planned_;
+  planned_ = std::min(items_.end, planned_ + std::min(most, batches_) * items_.batch);
   batches_ = std::min(most, 2 * batches_);
-  window.begin = planned_;
-  window.end = planned_ = std::min(items_.end, planned_ + batches * items_.batch);
-  const std::int64_t bytes = (window.end - window.begin) * item_bytes();
-  if (window.capacity >= bytes) return;
-  window.bytes.reset();  // before the next, so that there are never both
-  window.bytes = make_block(bytes);
-  window.capacity = bytes;
+  window.hold(*spool_, items_, begin, planned_);
 }
 
-void SpoolReader::fill(Window& window) {
-  if (epoch_) return epoch_->read((window.begin - items_.begin) / (batches_ * items_.batch), window.bytes.get());
-  wanted_.resize(static_cast<std::size_t>(window.end - window.begin));
-  for (std::int64_t i = 0; i < window.end - window.begin; ++i)
-    wanted_[static_cast<std::size_t>(i)] = {items_.first_record(window.begin + i), i};
-  std::ranges::sort(wanted_, {}, &Wanted::record);
-  std::size_t told = 0;  // the item before which the kernel was told of all
-  int waiting = 0;       // runs of which it was told
-  for (std::size_t i = 0; i < wanted_.size(); --waiting) {
-    for (; !cached_ && waiting < kReadsAtOnce && told < wanted_.size(); ++waiting) told = read_ahead(told);
-    const std::size_t until = end_of_run(i);
-    fill_run(i, until, window.bytes.get());
-    i = until;
-  }
+void SpoolReader::fill(SpoolWindow& window) {
+  if (epoch_) return epoch_->read((window.begin() - items_.begin) / (batches_ * items_.batch), window.bytes());
+  window.plan();
+  window.read_from_disk();
 }
 
-// Has the kernel begin to read a run of items; returns the item after it.
-std::size_t SpoolReader::read_ahead(std::size_t from) const {
-  const std::size_t until = end_of_run(from);
-  const std::int64_t begin = wanted_[from].record, end = end_of(wanted_[until - 1]);
-  spool_->file_->read_ahead(begin * spool_->record_, (end - begin) * spool_->record_);
-  return until;
-}
-
-std::int64_t SpoolReader::end_of(const Wanted& wanted) const {
-  return std::min(spool_->count_, wanted.record + items_.records);
-}
-
-// The first item from `from` on that does not lie close to the one before it.
-std::size_t SpoolReader::end_of_run(std::size_t from) const {
-  const std::int64_t record = spool_->record_, begin = wanted_[from].record;
-  std::int64_t end = end_of(wanted_[from]);
-  std::size_t until = from + 1;
-  for (; until < wanted_.size(); ++until) {
-    const std::int64_t gap = (wanted_[until].record - end) * record;
-    const std::int64_t larger = std::max(end, end_of(wanted_[until]));
-    if (gap > kGap || (larger - begin) * record > Spool::kBlock) break;
-    end = larger;
-  }
-  return until;
-}
-
-void SpoolReader::fill_run(std::size_t from, std::size_t until, std::uint8_t* to) {
-  const std::int64_t record = spool_->record_, begin = wanted_[from].record;
-  std::int64_t end = begin;
-  for (std::size_t i = from; i < until; ++i) end = std::max(end, end_of(wanted_[i]));
-  if (until == from + 1) return spool_->read(begin, end - begin, to + wanted_[from].place * item_bytes());
-  run_.resize(static_cast<std::size_t>(std::max<std::int64_t>(Spool::kBlock, (end - begin) * record)));
-  spool_->read(begin, end - begin, run_.data());
-  for (std::size_t i = from; i < until; ++i) {
-    const Wanted& wanted = wanted_[i];
-    std::copy_n(run_.data() + (wanted.record - begin) * record, (end_of(wanted) - wanted.record) * record,
-                to + wanted.place * item_bytes());
-  }
+void SpoolReader::fill_ahead() {
+  reading_ = true;
+  if (!by_pool_) return thread_->post([this] { fill(ahead_); });
+  ahead_.plan();
+  pieces_.start(ahead_.pieces(), [this](std::int64_t piece) { ahead_.read(piece); });
 }
 
 }  // namespace mlx::data

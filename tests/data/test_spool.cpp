@@ -53,8 +53,9 @@ Rows many_rows(std::int64_t count) {
 }
 
 // Inputs and targets, all of 4 bytes, of an epoch from a batch on.
-Bytes batches_of(const Dataset& dataset, const BatchOptions& options, std::uint64_t epoch, std::int64_t first) {
-  Pool pool(1);
+Bytes batches_of(const Dataset& dataset, const BatchOptions& options, std::uint64_t epoch, std::int64_t first,
+                 int threads = 1) {
+  Pool pool(threads);
   const std::unique_ptr<BatchSource> source = dataset.batches(dataset.measure(nullptr), options, pool);
   source->start(epoch, first);
   Bytes out;
@@ -83,7 +84,7 @@ void check_same_from_file(const Dataset& memory, const Dataset& file) {
       for (const std::int64_t first : {0, 3}) {
         const Bytes expected = batches_of(*a, options, 2, first);
         CHECK(!expected.empty());
-        CHECK(expected == batches_of(*b, options, 2, first));
+        for (const int threads : {1, 3}) CHECK(expected == batches_of(*b, options, 2, first, threads));
       }
     }
   }
@@ -198,10 +199,11 @@ TEST_CASE("spool: a disk that takes no more is an error that names the folder") 
 }
 
 // Items of one record, in a shuffled order of every third record, from a place in the epoch on.
-Bytes shuffled_records(const SpoolPtr& spool, CopyEpochs copies, std::int64_t from) {
+Bytes shuffled_records(const SpoolPtr& spool, CopyEpochs copies, std::int64_t from, int threads = 1) {
   const std::int64_t count = spool->count() / 3;
   const IndexList order = shuffled(count, 4, 2);
-  SpoolReader reader(spool, copies);
+  Pool pool(threads);
+  SpoolReader reader(spool, pool, copies);
   Bytes out;
   for (int again = 0; again < 2; ++again) {
     reader.start({[&](std::int64_t place) { return 3 * order[place]; }, from, count, 64});
@@ -224,7 +226,7 @@ TEST_CASE("spool: an epoch that is copied in its order has the same records") {
     const Bytes expected = shuffled_records(memory, CopyEpochs::kNever, from);
     CHECK(expected.size() == static_cast<std::size_t>(2 * (kRecords / 3 - from) * kRecord));
     CHECK(expected == shuffled_records(file, CopyEpochs::kAlways, from));
-    CHECK(expected == shuffled_records(file, CopyEpochs::kNever, from));
+    for (const int threads : {1, 3}) CHECK(expected == shuffled_records(file, CopyEpochs::kNever, from, threads));
     CHECK(expected == shuffled_records(file, CopyEpochs::kIfNotCached, from));
   }
   CHECK(std::filesystem::is_empty(folder.path()));

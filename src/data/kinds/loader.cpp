@@ -60,7 +60,7 @@ struct Loader::State {
                                           .rank = options.rank,
                                           .ranks = options.ranks}),
         writing(pool) {
-    if (images.pixels) reader.emplace(images.pixels);
+    if (images.pixels) reader.emplace(images.pixels, pool);
   }
 
   const Images& images;
@@ -77,7 +77,7 @@ struct Loader::State {
   std::int64_t first = 0;                       // the place of the batch's first image
   std::vector<float> unmixed;                   // the batch's images before mixup
   std::span<const std::uint8_t* const> stored;  // the batch's images as they were read; none of photos
-  std::optional<SpoolReader> reader;            // none of photos; its thread reads the order
+  std::optional<SpoolReader> reader;            // none of photos; threads that read for it read the order
   Ahead writing;                                // of the batch; last: its slices read all of these
 
   Change drawn_for(std::int64_t place) const {

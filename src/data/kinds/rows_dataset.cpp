@@ -143,7 +143,7 @@ class RowBatches final : public BatchSource {
         example_(schema),
         order_(items_.size(), options),
         examples_(options.shuffle ? make_examples(*rows, items_, schema, pool) : nullptr),
-        reader_(examples_ ? examples_ : std::move(rows)) {
+        reader_(examples_ ? examples_ : std::move(rows), pool) {
     view_.inputs = {{rows_kind.input, nullptr, {0, example_.features()}}};
     view_.target_dims = {0};
     if (schema.kind != TargetKind::kClass) view_.target_dims.push_back(example_.targets());
@@ -198,7 +198,7 @@ class RowBatches final : public BatchSource {
   Bytes targets_;  // f32 or s32
   BatchView view_;
   SpoolPtr examples_;   // what the reader reads; null: rows
-  SpoolReader reader_;  // last: its thread reads the order
+  SpoolReader reader_;  // last: threads that read for it read the order
 };
 
 // Near hashes of rows as a model reads them. The values of categories are folded once.

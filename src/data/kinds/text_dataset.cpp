@@ -42,7 +42,7 @@ Windows windows_of(std::int64_t tokens, std::int64_t context, bool shuffle) {
 class TextBatches final : public BatchSource {
  public:
   // `tokens` is a range.
-  TextBatches(const Text& text, const IndexSet& tokens, const BatchOptions& options)
+  TextBatches(const Text& text, const IndexSet& tokens, const BatchOptions& options, Pool& pool)
       : begin_(tokens[0]),
         count_(tokens.size()),
         context_(options.context),
@@ -50,7 +50,7 @@ class TextBatches final : public BatchSource {
         code_(text.code()),
         windows_(windows_of(count_, options.context, options.shuffle)),
         order_(windows_.count, options),
-        reader_(text.spool) {
+        reader_(text.spool, pool) {
     view_.target_dims = {0, context_};
     view_.inputs = {{text_kind.input, nullptr, view_.target_dims}};
     start(0, 0);
@@ -104,7 +104,7 @@ class TextBatches final : public BatchSource {
   std::int64_t offset_ = 0, position_ = 0;
   std::vector<std::int32_t> ids_, labels_;
   BatchView view_;
-  SpoolReader reader_;  // last: its thread reads the order
+  SpoolReader reader_;  // last: threads that read for it read the order
 };
 
 Description description_of_text(std::shared_ptr<const Tokenizer> tokenizer, std::int64_t count) {
@@ -136,7 +136,7 @@ class TextDataset final : public Dataset {
     return out;
   }
   std::unique_ptr<BatchSource> batches(const Preprocessing& /*preprocessing*/, const BatchOptions& options,
-                                       Pool& /*pool*/) const override {
+                                       Pool& pool) const override {
     CHECK(options.context > 0);
     const std::int64_t needed = options.shuffle ? options.context + 1 : 2;
     if (items_.size() < needed) {
@@ -145,7 +145,7 @@ class TextDataset final : public Dataset {
                               options.shuffle ? "a window and the token behind it" : "a prediction", needed),
                   options.shuffle ? "more text, or a smaller context" : "more text");
     }
-    return std::make_unique<TextBatches>(text_, items_, options);
+    return std::make_unique<TextBatches>(text_, items_, options, pool);
   }
 
   // In bytes. The end is held out, so that no window has tokens of both parts.
