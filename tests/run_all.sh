@@ -74,7 +74,7 @@ stage "clang-format" check_format
 stage "build asan" build asan
 MLX_TEST_STRIDE=5 stage "tests, asan and ubsan" ctest --test-dir build/asan -LE '^(slow|levels|release)$' -j "$jobs"
 stage "build tsan" build tsan $(tests_of base store registry dist serve)
-stage "base store registry dist serve, tsan" ctest --test-dir build/tsan -j "$(nproc)" -R '^(base|store|registry|dist|serve)$'
+MLX_TEST_STRIDE=5 stage "base store registry dist serve, tsan" ctest --test-dir build/tsan -j "$(nproc)" -R '^(base|store|registry|dist|serve)$'
 stage "fuzz targets, briefly" tests/fuzz/run.sh 24
 stage "clang-tidy" check_tidy
 

@@ -13,6 +13,7 @@
 #include "store/crypto/keys.h"
 #include "train/base_model.h"
 #include "train/loop/goes_on.h"
+#include "train/loop/leaks.h"
 #include "train/loop/share_state.h"
 #include "train/loop/training_loop.h"
 #include "train/merge.h"
@@ -301,6 +302,7 @@ Json train_in(Training& t, work::ActiveRun& run) {
   Json summary = summary_of(t, result);
   if (Json skipped = skipped_json(data, t.config); !skipped.empty()) summary["skipped"] = std::move(skipped);
   if (data.near_leaks > 0) summary["near_leaks"] = data.near_leaks;
+  summary["leaks_allowed"] = leaks_allowed(t.config);
   const work::NewOutput output = output_of(t);
   const store::ManifestSummary stored = work::store_output(
       run, output, [&](store::Store& store) { return nn::store_model(store, model, output.parent); });
@@ -317,6 +319,13 @@ void add_how_to_resume(const Training& t, Error& error) {
     error.hint = "make room (`mlx gc --yes --grace 0` frees old checkpoints), then " + how;
   else if (!registry::checkpoints(t.repository, t.run).empty())
     error.hint = error.hint.empty() ? how : how + "; " + error.hint;
+}
+
+// A model that was made while more leaks were allowed is no answer where they are refused.
+void refuse_leaks(const Training& t, const registry::Run& run) {
+  const Json summary = run.summary.empty() ? Json::object() : parse_json(run.summary, "run:" + run.id);
+  if (allows_fewer_leaks(t.config, summary))
+    (void)load_training_data(t.repository.store(), t.dataset.digest, t.config, t.progress);
 }
 
 // Moves the pointer to the requested version.
@@ -367,6 +376,7 @@ TrainOutcome train(registry::Repository& repository, const TrainConfig& config, 
     add_how_to_resume(t, error);
     throw;
   }
+  if (done.unchanged) refuse_leaks(t, done.run);
   return finish(t, std::move(done));
 }
 

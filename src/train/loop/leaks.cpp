@@ -245,4 +245,16 @@ void check_test_leaks(const store::Store& store, const Digest& dataset, const Tr
   if (const double share = judged.equal().share; share > config.leaks) refuse_equal(config, kTest, share, "");
 }
 
+Json leaks_allowed(const TrainConfig& config) {
+  Json out = {{"equal", config.leaks}};
+  if (config.near_leaks) out["near"] = *config.near_leaks;
+  return out;
+}
+
+bool allows_fewer_leaks(const TrainConfig& config, const Json& summary) {
+  const Json allowed = summary.value("leaks_allowed", leaks_allowed({}));
+  const double all = 1;
+  return config.leaks < allowed.value("equal", all) || config.near_leaks.value_or(all) < allowed.value("near", all);
+}
+
 }  // namespace mlx::train

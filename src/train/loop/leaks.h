@@ -1,6 +1,7 @@
 // Examples that a training would be judged by and that it also learns from. Used by training_data.cpp.
 #pragma once
 
+#include "base/json.h"
 #include "data/dataset.h"
 #include "train/config/config.h"
 
@@ -24,5 +25,10 @@ void check_listed_leaks(const store::Store& store, const Digest& dataset, const 
 // "test", which is read for it, with the training split. The validation split is left to check_leaks().
 void check_test_leaks(const store::Store& store, const Digest& dataset, const TrainConfig& config,
                       const data::Dataset& train);
+
+// The bounds, for the summary of a run, whose key they are no part of: another config may allow less. Absent from the
+// summary of a run by an earlier mlx: kept as the default bounds.
+Json leaks_allowed(const TrainConfig& config);
+bool allows_fewer_leaks(const TrainConfig& config, const Json& summary);
 
 }  // namespace mlx::train
