@@ -234,6 +234,8 @@ Command add_train() {
       flag("--ship", options->ship, "Send this mlx to hosts that lack it"),
       integer("--tp", "N", options->tp,
               "Divide the layers of gpt2 and llama among N of the ranks, which hold one model"),
+      choice("--zero", "STAGE", {"0", "1"}, options->zero,
+             "1 divides the optimizer's state among the ranks (ZeRO): less memory, the same bits"),
       integer("--min-ranks", "N", options->min_ranks,
               "Go on from the last checkpoint without hosts that are lost, while so many ranks are left"),
       integer("--verify-every", "N", options->verify_every,
@@ -261,6 +263,7 @@ Command add_train() {
     if (!options->wire.empty()) options->sets.push_back(fmt::format("train.wire={}", options->wire));
     if (options->sync_every != 0) options->sets.push_back(fmt::format("train.sync_every={}", options->sync_every));
     if (options->tp > 0) options->sets.push_back(fmt::format("train.tp={}", options->tp));
+    if (!options->zero.empty()) options->sets.push_back(fmt::format("train.zero={}", options->zero));
     return run_train(*options, context);
   };
   return command;

@@ -75,6 +75,7 @@ void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& 
                   {"unchanged", false},
                   {"ranks", ranks},
                   {"tp", config.tp},
+                  {"zero", config.zero},
                   {"accumulate", config.accumulate},
                   {"hosts", places}});
   const std::string each = config.tp > 1 ? fmt::format(", {} for each model", config.tp) : "";

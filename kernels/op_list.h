@@ -150,7 +150,8 @@ MLX_OP(kMuonDirection, "muon_direction", gradients, 2, 3)
 MLX_OP(kScaledAdd, "scaled_add", pointwise, 2, 2)
 // sum, x, factors[2] → sum = factors[0] · sum + factors[1] · x, in place; sum is not read if factors[0] is 0
 MLX_OP(kAccumulate, "accumulate", gradients, 3, 3)
-// x, (before[1]) → n[1] = sqrt(before² + sum of x²), the squares added in double
+// x, (before[1]) → n[1] = sqrt(before² + sum of x²), the squares added in double. On the host phase 0 writes the sum of
+// slice s of x (elements_of_slice in plan.h) to double s of the workspace: ranks that share x share its slices.
 MLX_OP(kNorm, "norm", gradients, 1, 2)
 
 // RMS norm over the last dim (Zhang & Sennrich 2019): x[…,D], gamma[D], (residual[…,D]) → y, saved_rstd[…],

@@ -43,6 +43,10 @@ static inline Range range_of(const State* state, int phase, int slice) {
 
 // Elementwise work is cut into blocks, a multiple of every vector width and of Philox's four numbers.
 inline constexpr std::int64_t kBlock = 64;
+static inline Range elements_of_slice(std::int64_t count, std::int64_t slices, std::int64_t slice) {
+  const std::int64_t blocks = (count + kBlock - 1) / kBlock, end = blocks * (slice + 1) / slices * kBlock;
+  return {blocks * slice / slices * kBlock, end < count ? end : count};
+}
 static inline Range elements_of(const State* state, int phase, int slice, std::int64_t count) {
   const Range blocks = range_of(state, phase, slice);
   const std::int64_t end = blocks.end * kBlock;

@@ -2,10 +2,7 @@
 // ranks, because all run the same graph.
 #include "dist/gradient_sum.h"
 
-#include <algorithm>
-#include <array>
 #include <bit>
-#include <optional>
 #include <utility>
 
 #include "base/clock.h"
@@ -14,13 +11,8 @@
 namespace mlx::dist {
 namespace {
 
-// So small that the first ones are on their way early in the backward pass, and the last is soon done after it. Each
-// costs the work of a message.
-std::int64_t bucket_bytes(const std::vector<GradientSum::Array>& arrays) {
-  constexpr std::int64_t kParts = 8, kLeast = std::int64_t{256} << 10;
-  std::int64_t all = 0;
-  for (const GradientSum::Array& array : arrays) all += array.count * static_cast<std::int64_t>(sizeof(float));
-  return std::clamp(all / kParts, kLeast, GradientSum::kBucket);
+int tag_of(std::size_t bucket) {
+  return static_cast<int>(bucket % (Communicator::kTags - 2));
 }
 
 }  // namespace
@@ -29,36 +21,18 @@ GradientSum::GradientSum(Communicator& communicator, int terms, const std::vecto
     : communicator_(communicator),
       held_(terms_of(communicator.rank(), communicator.ranks(), terms)),
       term_(held_.begin),
+      layout_(layout_of(arrays, communicator.ranks())),
       thread_(communicator.ranks() > 1 && in_background ? std::make_unique<Background>() : nullptr) {
-  constexpr std::int64_t kElement = sizeof(float);
-  const std::int64_t most = bucket_bytes(arrays);
-  struct Size {
-    std::int64_t elements = 0;
-    std::size_t arrays = 0;
-    Wire wire = Wire::kF32;
-  };
-  std::vector<Size> sizes;
-  std::array<std::optional<std::size_t>, 2> open;  // of each wire
-  for (const Array& array : arrays) {
-    std::optional<std::size_t>& at = open.at(static_cast<std::size_t>(array.wire));
-    if (!at || (sizes[*at].elements + array.count) * kElement > most) {
-      at = sizes.size();
-      sizes.push_back({.wire = array.wire});
-    }
-    places_.push_back({*at, sizes[*at].elements, array.count});
-    sizes[*at].elements += array.count;
-    ++sizes[*at].arrays;
-  }
-  for (const Size& size : sizes) {
-    TreeSum sum(size.elements, communicator.rank(), communicator.ranks(), terms, size.wire);
-    buckets_.push_back({std::move(sum), size.arrays, size.arrays});
+  for (const BucketLayout::Bucket& of : layout_.buckets) {
+    TreeSum sum(of.elements, communicator.rank(), communicator.ranks(), terms, of.wire, of.bounds);
+    buckets_.push_back({std::move(sum), of.arrays, of.arrays});
   }
 }
 
 GradientSum::~GradientSum() = default;
 
 void GradientSum::add(std::size_t i, std::span<const float> data) {
-  const Place& place = places_[i];
+  const BucketLayout::Place& place = layout_.places[i];
   Bucket& bucket = buckets_[place.bucket];
   CHECK(bucket.missing > 0 && term_ < held_.end && static_cast<std::int64_t>(data.size()) == place.count);
   bucket.sum.put(place.begin, data);
@@ -76,18 +50,42 @@ void GradientSum::fill(std::size_t at) {
 // Begins a bucket's exchange, and sees to those that are under way until the next bucket is filled.
 void GradientSum::exchange(TreeSum& sum, int bucket) {
   const double began = seconds_now();
-  const std::int64_t sent = sum.begin(communicator_, bucket % (Communicator::kTags - 2));
+  const std::int64_t sent = sum.begin(communicator_, tag_of(static_cast<std::size_t>(bucket)));
   under_way_.push_back({&sum, {bucket, began, 0, sent}});
   const std::int64_t begun = ++begun_;
-  while (!under_way_.empty() && filled_ == begun) {
-    if (!under_way_.front().sum->advance(communicator_)) continue;
-    under_way_.front().span.seconds = seconds_now() - under_way_.front().span.start;
-    keep(under_way_.front().span);
-    under_way_.pop_front();
-  }
+  while (!under_way_.empty() && filled_ == begun) advance_first();
   const std::lock_guard lock(mutex_);
   cost_.exchanging += seconds_now() - began;
   cost_.bytes_sent += sent;
+}
+
+// Of what is under way.
+bool GradientSum::advance_first() {
+  if (!under_way_.front().sum->advance(communicator_)) return false;
+  under_way_.front().span.seconds = seconds_now() - under_way_.front().span.start;
+  keep(under_way_.front().span);
+  under_way_.pop_front();
+  return true;
+}
+
+void GradientSum::gather(std::size_t at) {
+  const double began = seconds_now();
+  const std::int64_t sent = buckets_[at].sum.gather(communicator_, tag_of(at));
+  under_way_.push_back({&buckets_[at].sum, {static_cast<int>(at), began, 0, sent}});
+  advance_first();
+  const std::lock_guard lock(mutex_);
+  cost_.exchanging += seconds_now() - began;
+  cost_.bytes_sent += sent;
+}
+
+void GradientSum::finish_gathers() {
+  const double began = seconds_now();
+  while (!under_way_.empty()) advance_first();
+  const double seconds = seconds_now() - began;
+  keep({-1, began, seconds, 0});
+  const std::lock_guard lock(mutex_);
+  cost_.exchanging += seconds;
+  cost_.waiting += seconds;
 }
 
 void GradientSum::end_term() {
@@ -118,8 +116,15 @@ void GradientSum::keep(const Span& span) {
 }
 
 std::span<float> GradientSum::sum(std::size_t i) {
-  const Place& place = places_[i];
+  const BucketLayout::Place& place = layout_.places[i];
   return {buckets_[place.bucket].sum.result() + place.begin, static_cast<std::size_t>(place.count)};
+}
+
+std::span<float> GradientSum::own(std::size_t i) {
+  const std::span<float> all = sum(i);
+  if (!is_owned(i)) return all;
+  const ArrayPiece piece = piece_of(layout_, i, communicator_.rank());
+  return all.subspan(static_cast<std::size_t>(piece.begin), static_cast<std::size_t>(piece.size()));
 }
 
 void GradientSum::end_step() {

@@ -2,6 +2,9 @@
 // order in which a backward pass makes them. A bucket is summed over the ranks by a thread of its own as soon as this
 // rank's last micro-batch has filled it, while the rest of the backward pass runs (Li et al. 2020) and other buckets
 // are still on their way. How arrays are put into buckets changes no bit.
+//
+// Of arrays that are owned (bucket_layout.h) a rank gets the sums of its pieces. It writes there what all ranks are to
+// have in their stead, such as new weights, and gather() brings that to all of them.
 #pragma once
 
 #include <atomic>
@@ -13,6 +16,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "dist/bucket_layout.h"
 #include "dist/communicator.h"
 #include "dist/tree_sum.h"
 
@@ -20,10 +24,7 @@ namespace mlx::dist {
 
 class GradientSum {
  public:
-  struct Array {
-    std::int64_t count = 0;  // elements
-    Wire wire = Wire::kF32;
-  };
+  using Array = SummedArray;
   // These arrays, in order, for each of `terms` micro-batches of all ranks. All ranks have the same. `communicator` is
   // the sum's own from the first last micro-batch of a step until wait() has returned; without `in_background` only
   // while wait() runs, which then exchanges all buckets.
@@ -31,13 +32,21 @@ class GradientSum {
   ~GradientSum();  // waits
 
   Terms terms() const { return held_; }  // this rank's micro-batches
-  std::size_t arrays() const { return places_.size(); }
+  std::size_t arrays() const { return layout_.places.size(); }
+  const BucketLayout& layout() const { return layout_; }
   // Adds array `i` of this rank's current micro-batch. Arrays may come in any order, each once a micro-batch.
   void add(std::size_t i, std::span<const float> data);
   void end_term();  // the micro-batch has added all of its arrays
   // Until all sums of the step are there. Throws what an exchange threw.
   void wait();
   std::span<float> sum(std::size_t i);  // after wait(), until end_step()
+  // The part of it that is the sum before finish_gathers(): all, unless the array is owned.
+  std::span<float> own(std::size_t i);
+  bool is_owned(std::size_t i) const { return layout_.buckets[layout_.places[i].bucket].owned; }
+  // After wait(), once this rank has written its pieces of an owned bucket: they go to all others while other buckets
+  // are written. finish_gathers() waits for what the others have written: then sum() has all of it.
+  void gather(std::size_t bucket);
+  void finish_gathers();
   void end_step();
 
   // Since it was made: bytes that this rank has sent, seconds of exchanges, and seconds that wait() has taken.
@@ -56,13 +65,9 @@ class GradientSum {
   std::vector<Span> spans() const;
   // The bytes that sums of `bytes` bytes of arrays take on a rank.
   static std::int64_t memory(std::int64_t bytes, int ranks, int terms, Wire wire);
-  static constexpr std::int64_t kBucket = std::int64_t{25} << 20;  // the most bytes, unless an array has more
+  static constexpr std::int64_t kBucket = kBucketBytes;
 
  private:
-  struct Place {  // of an array
-    std::size_t bucket = 0;
-    std::int64_t begin = 0, count = 0;
-  };
   struct Bucket {
     TreeSum sum;
     std::size_t arrays = 0, missing = 0;  // missing in the current micro-batch
@@ -73,12 +78,13 @@ class GradientSum {
     Span span;
   };
   void exchange(TreeSum& sum, int bucket);
+  bool advance_first();
   void keep(const Span& span);
 
   Communicator& communicator_;
   Terms held_;
   int term_;
-  std::vector<Place> places_;
+  BucketLayout layout_;
   std::vector<Bucket> buckets_;
   std::atomic<std::int64_t> filled_ = 0;  // buckets that have been posted to the thread
   std::int64_t begun_ = 0;                // of these; the thread's own

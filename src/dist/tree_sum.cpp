@@ -30,13 +30,14 @@ void unpack(float* to, const std::uint16_t* from, std::int64_t count) {
 
 }  // namespace
 
-TreeSum::TreeSum(std::int64_t count, int rank, int ranks, int terms, Wire wire)
+TreeSum::TreeSum(std::int64_t count, int rank, int ranks, int terms, Wire wire, const std::vector<std::int64_t>& bounds)
     : count_(count),
       rank_(rank),
       ranks_(ranks),
       terms_(terms),
       wire_(wire),
-      whole_((ranks - 2) * count <= kSmall),
+      bounds_(ranks > 1 ? bounds : std::vector<std::int64_t>{}),
+      whole_(bounds_.empty() && (ranks - 2) * count <= kSmall),
       held_(terms_of(rank, ranks, terms)) {
   CHECK(terms >= ranks);
   next_ = held_.begin;
@@ -102,6 +103,7 @@ void TreeSum::clear() {
 
 TreeSum::Chunk TreeSum::chunk_of(int rank) const {
   if (whole_) return {0, count_};
+  if (!bounds_.empty()) return {bounds_[static_cast<std::size_t>(rank)], bounds_[static_cast<std::size_t>(rank) + 1]};
   const std::int64_t lines = (count_ + kLine - 1) / kLine;
   const auto from = [&](std::int64_t of) { return std::min(count_, of * lines / ranks_ * kLine); };
   return {from(rank), from(rank + 1)};
@@ -116,8 +118,16 @@ std::int64_t TreeSum::begin(Communicator& ranks, int tag) {
   std::int64_t sent = 0;
   for (int other = 0; other < ranks_; ++other)
     if (other != rank_) sent += static_cast<std::int64_t>(pieces_.size()) * chunk_of(other).size();
-  if (!whole_) sent += (ranks_ - 1) * chunk_of(rank_).size();
+  if (!whole_ && bounds_.empty()) sent += (ranks_ - 1) * chunk_of(rank_).size();
   return static_cast<std::int64_t>(bytes_of(sent));
+}
+
+std::int64_t TreeSum::gather(Communicator& ranks, int tag) {
+  CHECK(is_complete() && state_ == State::kNone && !bounds_.empty());
+  tag_ = tag;
+  state_ = State::kGathering;
+  gather_chunks(ranks);
+  return (ranks_ - 1) * chunk_of(rank_).size() * static_cast<std::int64_t>(sizeof(float));
 }
 
 bool TreeSum::advance(Communicator& ranks) {
@@ -125,9 +135,10 @@ bool TreeSum::advance(Communicator& ranks) {
   if (!ranks.advance(transfers_)) return false;
   if (state_ == State::kReducing) {
     sum_chunk();
-    state_ = whole_ ? State::kNone : State::kGathering;
-    if (!whole_) gather_chunks(ranks);
-    return whole_;
+    const bool done = whole_ || !bounds_.empty();
+    state_ = done ? State::kNone : State::kGathering;
+    if (!done) gather_chunks(ranks);
+    return done;
   }
   take_gathered();
   state_ = State::kNone;
@@ -206,7 +217,9 @@ const float* TreeSum::sum_of(Terms node, std::int64_t begin, std::int64_t size, 
 }
 
 void TreeSum::gather_chunks(Communicator& ranks) {
-  const bool packed = wire_ == Wire::kBF16;
+  const bool packed = gathers_packed();
+  const std::size_t element = packed ? sizeof(std::uint16_t) : sizeof(float);
+  const auto bytes_of = [&](const Chunk& chunk) { return static_cast<std::size_t>(chunk.size()) * element; };
   const Chunk own = chunk_of(rank_);
   float* const result = pieces_.front().data();
   arriving_.resize(packed ? static_cast<std::size_t>(count_) : 0);
@@ -217,13 +230,13 @@ void TreeSum::gather_chunks(Communicator& ranks) {
     if (other == rank_) continue;
     const Chunk chunk = chunk_of(other);
     void* const to = packed ? static_cast<void*>(arriving_.data() + chunk.begin) : result + chunk.begin;
-    transfers_.push_back(ranks.receive(other, tag_, to, bytes_of(chunk.size())));
-    transfers_.push_back(ranks.send(other, tag_, from, bytes_of(own.size())));
+    transfers_.push_back(ranks.receive(other, tag_, to, bytes_of(chunk)));
+    transfers_.push_back(ranks.send(other, tag_, from, bytes_of(own)));
   }
 }
 
 void TreeSum::take_gathered() {
-  if (wire_ == Wire::kF32) return;
+  if (!gathers_packed()) return;
   for (int other = 0; other < ranks_; ++other) {
     const Chunk chunk = chunk_of(other);
     if (other != rank_) unpack(pieces_.front().data() + chunk.begin, arriving_.data() + chunk.begin, chunk.size());

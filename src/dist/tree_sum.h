@@ -7,6 +7,9 @@
 //
 // With Wire::kBF16 elements take half the bytes. Every node of the tree, from micro-batches to the result, is added in
 // f32 and then rounded, wherever it is made: so the bits still do not depend on the number of ranks.
+//
+// A sum with bounds gives each rank the sum of its own part only. The rank may then write there what all are to have in
+// its stead, and gather() brings it to them, in f32.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +26,9 @@ class TreeSum {
  public:
   // An array of `count` elements for each of `terms` micro-batches, of which this rank adds terms_of(). All ranks have
   // the same counts.
-  TreeSum(std::int64_t count, int rank, int ranks, int terms, Wire wire = Wire::kF32);
+  // `bounds`: rank r gets the sum of elements [bounds[r], bounds[r + 1]); empty: all get all.
+  TreeSum(std::int64_t count, int rank, int ranks, int terms, Wire wire = Wire::kF32,
+          const std::vector<std::int64_t>& bounds = {});
 
   // Part of the array of this rank's next micro-batch, from element `begin` on.
   void put(std::int64_t begin, std::span<const float> part);
@@ -37,8 +42,11 @@ class TreeSum {
   bool advance(Communicator& ranks);
   // Both, until it is.
   std::int64_t exchange(Communicator& ranks, int tag);
-  float* result() { return pieces_.front().data(); }  // valid until clear()
-  void clear();                                       // for the next step
+  float* result() { return pieces_.front().data(); }  // valid until clear(); with bounds: own part
+  // With bounds, once the result is there: begins to bring each rank's part of it to all; advance() as above. Returns
+  // the bytes that this rank sends.
+  std::int64_t gather(Communicator& ranks, int tag);
+  void clear();  // for the next step
 
  private:
   using Array = std::vector<float>;
@@ -54,12 +62,14 @@ class TreeSum {
   void sum_chunk();
   void gather_chunks(Communicator& ranks);
   void take_gathered();
+  bool gathers_packed() const { return wire_ == Wire::kBF16 && bounds_.empty(); }
   const float* sum_of(Terms node, std::int64_t begin, std::int64_t size, std::size_t depth);
 
   std::int64_t count_;
   int rank_, ranks_, terms_, next_;
   Wire wire_;
-  bool whole_;  // each rank sums the whole array
+  std::vector<std::int64_t> bounds_;  // empty: chunks are of equal sizes
+  bool whole_;                        // each rank sums the whole array
   Terms held_;
   std::vector<Terms> nodes_;   // of pieces_
   std::vector<Array> pieces_;  // sums of this rank's micro-batches

@@ -35,6 +35,21 @@ void check_parts(const TrainConfig& config, const nn::Built& built) {
   }
 }
 
+// Throws kUsage if ranks cannot share the optimizer's state.
+void check_zero(const TrainConfig& config) {
+  if (config.zero == 0) return;
+  const std::string place = fmt::format("{}: [train] zero = {}: ", config.file, config.zero);
+  if (config.optimizer.name == "muon")
+    throw Error(ErrorKind::kUsage, place + "muon works on whole matrices",
+                "use optimizer = \"adamw\", or leave zero out");
+  if (config.local_sgd.wanted())
+    throw Error(ErrorKind::kUsage, place + "each worker of local SGD has an optimizer of its own",
+                "leave zero or sync_every out");
+  if (config.tp > 1)
+    throw Error(ErrorKind::kUsage, place + "the optimizer's state is divided among ranks that hold whole models",
+                "leave zero or tp out");
+}
+
 }  // namespace
 
 Prepared prepare(const store::Store& store, const Digest& dataset, TrainConfig config, const nn::Model* base,
@@ -49,6 +64,7 @@ Prepared prepare(const store::Store& store, const Digest& dataset, TrainConfig c
   c.reading.photos.libraries = out.data.photos.libraries;
   out.built = build_model(c, out.data, base);
   check_parts(c, out.built);
+  check_zero(c);
   std::int64_t examples = 0;
   if (!c.batch_given) {
     examples = data::training_examples(store, dataset, c.train_split, c.reading, out.data, c.hold_out,

@@ -214,6 +214,7 @@ Json summary_of(const Training& t, const TrainingResult& result) {
   if (t.options.ranks) {
     out["ranks"] = ranks_of(t);
     if (t.config.tp > 1) out["tp"] = t.config.tp;
+    if (t.config.zero > 0) out["zero"] = t.config.zero;
     Json communication = {{"bytes_sent", result.communication.bytes_sent},
                           {"seconds", result.communication.exchanging},
                           {"waiting", result.communication.waiting},

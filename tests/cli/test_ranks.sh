@@ -79,6 +79,23 @@ error 2 ' are allowed' mlx train -c large.toml --memory "$(((alone + divided) / 
 expect 0 mlx train -c large.toml --memory "$(((alone + divided) / 2))MiB" --ranks 2 --tp 2 --json
 grep -q __asan_init "$mlx_binary" || same "$(json "d['summary']['peak_memory'] <= ($alone + $divided << 19) * 1.05")" True
 
+# Ranks that share the optimizer's state: the bits of one rank, in the model and in the state that it leaves, and less
+# memory for each.
+shared=(--set train.batch=12 --set train.accumulate=6)
+expect 0 mlx train -c llama.toml "${shared[@]}" --json
+one=$(digest) run=$(json "d['run']")
+for ranks in 2 3; do
+  expect 0 mlx train -c llama.toml "${shared[@]}" --ranks $ranks --zero 1 --verify-every 1 --force --json
+  same "zero on $ranks: $(digest)" "zero on $ranks: $one"
+  same "$(json "d['summary']['zero'], d['summary']['communication']['bytes_sent'] > 0")" '(1, True)'
+done
+expect 0 mlx train -c llama.toml "${shared[@]}" --resume "run:$(json "d['run']")" --set train.epochs=3 --json
+expect 0 mlx train -c llama.toml "${shared[@]}" --resume "run:$run" --set train.epochs=3 --zero 1 --json
+same "$(json "d['unchanged']")" True
+memory_of() { mlx train -c large.toml --set train.batch=4 --ranks 4 -n --json "$@" | python3 -c 'import json,sys; d = json.load(sys.stdin); print(d["hosts"][0]["rank_memory"])'; }
+all=$(memory_of) share=$(memory_of --zero 1)
+[ "$share" -lt $((all * 9 / 10)) ] || fail "$share bytes with a share of the optimizer's state, $all with all of it"
+
 # Started by MPI itself.
 expect 0 mpirun -q --np 2 --oversubscribe --bind-to none "$mlx_binary" train -c gpt2.toml --set train.accumulate=2 --force --json
 expect 0 mlx train -c gpt2.toml --set train.accumulate=2 --json
@@ -258,6 +275,11 @@ error 2 "tp = 2: 'dense1' has 17 outputs, which 2 ranks do not divide" mlx train
 error 2 'tp = 2: muon works on whole matrices' mlx train -c gpt2.toml --ranks 2 --tp 2
 error 2 'accumulate = 4 micro-batches cannot be shared among 6 ranks, 2 for each model' mlx train -c llama.toml --set train.accumulate=4 --ranks 6 --tp 2
 error 2 '--tp -1: expected the number of ranks' mlx train -c llama.toml --ranks 2 --tp -1
+error 2 'gpt2.toml: [train] zero = 1: muon works on whole matrices' mlx train -c gpt2.toml --ranks 2 --zero 1
+error 2 "zero = 1: the optimizer's state is divided among ranks that hold whole models" mlx train -c llama.toml --ranks 2 --tp 2 --zero 1
+error 2 'zero = 1: each worker of local SGD has an optimizer of its own' mlx train -c mlp.toml --ranks 2 --sync-every 4 --zero 1
+error 2 'zero' mlx train -c mlp.toml --ranks 2 --set train.zero=2
+error 2 '--zero' mlx train -c mlp.toml --ranks 2 --zero 3
 error 2 'accumulate = 4 micro-batches cannot be shared among 3 ranks' mlx train -c mlp.toml --set train.accumulate=4 --ranks 3
 error 2 '7 micro-batches of equal size do not make a batch of 20' mlx train -c mlp.toml --ranks 7
 error 2 '--verify-every -1: expected a number of steps' mlx train -c mlp.toml --ranks 2 --verify-every -1
@@ -269,4 +291,5 @@ has "$err" 'openmpi-bin'
 for launcher in PMI_SIZE SLURM_STEP_NUM_TASKS; do error 2 "$launcher=2: these processes do not know of each other" env $launcher=2 "$mlx_binary" train -c mlp.toml; done
 # A number that is not finite ends all ranks, once and in the same step.
 error 9 'at step' mlx train -c mlp.toml --set train.learning_rate=1000 --set train.optimizer=sgd --set train.loss=mse --ranks 2
+error 9 'at step' mlx train -c mlp.toml --set train.learning_rate=1000 --set train.optimizer=sgd --set train.loss=mse --ranks 2 --zero 1
 all_gone

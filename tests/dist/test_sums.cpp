@@ -151,6 +151,7 @@ TEST_CASE("gradients are summed by buckets, in whatever order a micro-batch adds
   std::atomic<int> right = 0;
   on_ranks(2, [&](Communicator& communicator) {
     std::vector<GradientSum::Array> arrays;
+    arrays.reserve(counts.size());
     for (const std::int64_t count : counts) arrays.push_back({count});
     GradientSum sum(communicator, 4, arrays);
     REQUIRE_EQ(sum.arrays(), counts.size());
@@ -223,6 +224,79 @@ TEST_CASE("bf16 on the wire: rounded at every node of the tree, so with the same
         CHECK_EQ(right, 2 * ranks);
         if (ranks == 2) CHECK_EQ(sent, 2 * 2 * (2 * count + 4 * 3));
       }
+    }
+  }
+}
+
+TEST_CASE("pieces of owned arrays cover them, end where they may, and are about equal") {
+  std::vector<SummedArray> arrays{{5}};
+  for (int i = 0; i < 40; ++i) {
+    SummedArray& array = arrays.emplace_back(SummedArray{1 + 3000 * (i % 7), Wire::kF32, true});
+    for (std::int64_t cut = 640; cut < array.count; cut += 640) array.cuts.push_back(cut);
+  }
+  for (const int ranks : {1, 2, 3, 8, 50}) {
+    CAPTURE(ranks);
+    const BucketLayout layout = layout_of(arrays, ranks);
+    CHECK_FALSE(layout.buckets[layout.places[0].bucket].owned);
+    std::vector<std::int64_t> of_rank(static_cast<std::size_t>(ranks), 0);
+    std::int64_t all = 0;
+    for (std::size_t i = 1; i < arrays.size(); ++i) {
+      REQUIRE(layout.buckets[layout.places[i].bucket].owned);
+      std::int64_t at = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const ArrayPiece piece = piece_of(layout, i, rank);
+        if (piece.size() == 0) continue;
+        REQUIRE_EQ(piece.begin, at);
+        at = piece.end;
+        REQUIRE((at % 640 == 0 || at == arrays[i].count));
+        of_rank[static_cast<std::size_t>(rank)] += piece.size();
+      }
+      REQUIRE_EQ(at, arrays[i].count);
+      all += at;
+    }
+    const auto buckets = static_cast<std::int64_t>(layout.buckets.size());
+    for (const std::int64_t own : of_rank) CHECK(std::abs(own - all / ranks) <= 640 * buckets);
+  }
+}
+
+TEST_CASE("a rank gets the sum of what it owns, and all get what it writes there, in f32") {
+  for (const Wire wire : {Wire::kF32, Wire::kBF16}) {
+    for (const int ranks : {1, 2, 3, 4}) {
+      CAPTURE(ranks);
+      constexpr std::int64_t kCount = 9000;
+      std::vector<SummedArray> arrays{{7}};
+      for (int i = 0; i < 3; ++i) arrays.push_back({kCount, wire, true, {3000, 5000}});
+      TreeSum expected(kCount, 0, 1, 6, wire);
+      for (int term = 0; term < 6; ++term) expected.put(0, term_of(term, kCount)), expected.add();
+      std::atomic<int> right = 0;
+      on_ranks(ranks, [&](Communicator& communicator) {
+        GradientSum sum(communicator, 6, arrays);
+        for (int step = 0; step < 2; ++step) {
+          for (int term = sum.terms().begin; term < sum.terms().end; ++term) {
+            sum.add(0, term_of(term, 7));
+            for (std::size_t i = 1; i < arrays.size(); ++i) sum.add(i, term_of(term, kCount));
+            sum.end_term();
+          }
+          sum.wait();
+          bool good = same_bits(sum.own(0), sum_of(0, 6, 7));
+          for (std::size_t i = 1; i < arrays.size(); ++i) {
+            const ArrayPiece piece = piece_of(sum.layout(), i, communicator.rank());
+            const std::vector<float> own(expected.result() + piece.begin, expected.result() + piece.end);
+            good = good && same_bits(sum.own(i), own);
+            for (std::int64_t at = piece.begin; at < piece.end; ++at)
+              sum.own(i)[static_cast<std::size_t>(at - piece.begin)] = 0.1f + static_cast<float>(at);
+          }
+          for (std::size_t bucket = 0; ranks > 1 && bucket < sum.layout().buckets.size(); ++bucket)
+            if (sum.layout().buckets[bucket].owned) sum.gather(bucket);
+          sum.finish_gathers();
+          for (std::size_t i = 1; i < arrays.size(); ++i)
+            for (std::int64_t at = 0; at < kCount; ++at)
+              good = good && sum.sum(i)[static_cast<std::size_t>(at)] == 0.1f + static_cast<float>(at);
+          if (good) ++right;
+          sum.end_step();
+        }
+      });
+      CHECK_EQ(right, 2 * ranks);
     }
   }
 }

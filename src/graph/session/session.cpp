@@ -402,6 +402,13 @@ void Session::set_state(ValueId id, ByteView bytes) {
   if (role == Role::kConstant || (role == Role::kParameter && !s.options.training)) s.drop_buckets();
 }
 
+std::span<std::uint8_t> Session::writable_state(ValueId id) {
+  State& s = *state_;
+  CHECK(!s.on_device && s.options.training && s.held[index(id)].data);
+  ++s.version[index(id)];
+  return {static_cast<std::uint8_t*>(s.held[index(id)].data), s.held[index(id)].bytes};
+}
+
 std::size_t Session::arena_bytes() const {
   if (state_->tiled) return state_->tiled->arena_bytes();
   return state_->current ? state_->current->plan.arena_bytes : 0;

@@ -112,6 +112,8 @@ class Session {
   // Also for parameters and constants; a shared one becomes the session's own. Throws kUsage for another size.
   void set_state(const std::string& name, ByteView bytes);
   void set_state(ValueId value, ByteView bytes);  // several threads may set different ones
+  // In training on the host: the memory of a parameter or state, for somebody who writes it now.
+  std::span<std::uint8_t> writable_state(ValueId value);
 
   std::size_t arena_bytes() const;      // of the last bucket
   std::int64_t plans() const;           // how often the graph was planned, for new sizes or sizes that had been dropped

@@ -85,6 +85,7 @@ void read_train(TomlReader table, TrainConfig& config, const data::Kind& kind) {
   }
   config.optimizer.accumulate = config.accumulate > 1;
   config.tp = table.integer("tp", 1, kMostParts, 1);
+  config.zero = table.integer("zero", 0, 1, 0);
   config.ema = table.number("ema", 0, 0.999999, 0);
   config.optimizer.average = config.ema > 0;
   config.selection = read_selection(table, !config.valid_split.empty() || config.hold_out.wanted());

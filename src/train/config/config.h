@@ -52,6 +52,7 @@ struct TrainConfig {
   LocalSgdConfig local_sgd;
   std::string wire = "f32";  // "f32" or "bf16": how gradients, or with local SGD moves of weights, go to other ranks
   std::int64_t tp = 1;       // the number of ranks that hold the parts of one model
+  std::int64_t zero = 0;     // 1: ranks share the optimizer's state; changes no bit
   double ema = 0;            // decay of the weights' average; 0: none
   SelectionConfig selection;
   CheckpointInterval checkpoint_every;

@@ -143,7 +143,13 @@ HeldApart held_apart(const TrainingStep& training, const nn::Built& built, const
     out.largest = std::max(out.largest, whole);
     if (of_model) out.own_model += bytes, out.model += whole;
   }
+  if (const OptimizerShard* const shard = training.shard()) {
+    out.own_state += shard->size().largest_rank;
+    out.state += shard->size().all;
+    out.largest = std::max(out.largest, shard->size().largest_tensor);
+  }
   if (!decides && training.part().divided()) out.model = out.state = 0;
+  if (!decides && training.shard()) out.state = 0;
   if (config.selection.keep_best) out.best = out.model;
   return out;
 }
@@ -175,6 +181,11 @@ std::int64_t bytes_of_sums(const graph::Graph& graph, const TrainConfig& config,
     if (value.name.ends_with(graph::kGradientSum))
       bytes += static_cast<std::int64_t>(graph::concrete(value, {}).bytes());
   return dist::GradientSum::memory(bytes, ranks, static_cast<int>(config.accumulate), wire_of(config));
+}
+
+// The optimizer's state that is not in the session.
+std::int64_t bytes_of_shard(const TrainingStep& training) {
+  return training.shard() ? training.shard()->size().largest_rank : 0;
 }
 
 }  // namespace
@@ -216,7 +227,8 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
     }
   }
   if (!own_memory) out.process = settled_memory() + kProcess;  // after planning: the kernels' memory stays in use
-  const std::int64_t sums = own_memory ? 0 : bytes_of_sums(whole.graph, config, size.ranks) + local.held;
+  const std::int64_t sums =
+      own_memory ? 0 : bytes_of_sums(whole.graph, config, size.ranks) + local.held + bytes_of_shard(training);
   const auto take = [&](const graph::PlannedMemory& memory) {
     out.weights = static_cast<std::int64_t>(memory.held + memory.packed) + sums;
     out.arena = static_cast<std::int64_t>(memory.arena);
@@ -237,9 +249,11 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
 
 MemoryForecast least_memory(const nn::Built& built, const TrainConfig& config, const data::Description& data, int ranks,
                             kernels::Backend backend, Pool& pool) {
-  // The ranks of one model, which say nothing to each other here. The first is the one that needs most.
-  const std::vector<std::unique_ptr<dist::Communicator>> of_model = dist::local_ranks(static_cast<int>(config.tp));
-  const TrainingStep training(built, config, data, backend, *of_model[0], pool);
+  // Those that hold parts, of a model or of the optimizer's state, which say nothing to each other here. The first of a
+  // model is the one that needs most.
+  const std::vector<std::unique_ptr<dist::Communicator>> together =
+      dist::local_ranks(config.zero > 0 ? ranks : static_cast<int>(config.tp));
+  const TrainingStep training(built, config, data, backend, *together[0], pool);
   const int sharers = std::max(1, ranks / static_cast<int>(config.tp));
   const graph::Graph& graph = training.graph();
   const std::vector<std::int64_t> sizes = sizes_of(graph, config.batch / config.accumulate, built.context);
@@ -248,7 +262,8 @@ MemoryForecast least_memory(const nn::Built& built, const TrainConfig& config, c
   out.process = kProcess;
   out.batches =
       data.batch_bytes({.batch = config.batch / sharers, .context = built.context, .augment = config.reading.augment});
-  out.weights = static_cast<std::int64_t>(planned.held + planned.packed) + bytes_of_sums(graph, config, sharers);
+  out.weights = static_cast<std::int64_t>(planned.held + planned.packed) + bytes_of_sums(graph, config, sharers) +
+                bytes_of_shard(training);
   out.arena = static_cast<std::int64_t>(planned.arena);
   out.peak = out.process + out.weights + out.arena + out.batches;
   return out;

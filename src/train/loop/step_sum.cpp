@@ -22,6 +22,13 @@ std::span<const float> floats(ByteView bytes) {
 
 constexpr std::int64_t kFew = 1 << 16;  // elements
 
+std::vector<dist::SummedArray> sizes_of(const std::vector<SummedValue>& values) {
+  std::vector<dist::SummedArray> sizes;
+  sizes.reserve(values.size());
+  for (const SummedValue& value : values) sizes.push_back(value.array);
+  return sizes;
+}
+
 template <typename T>
 T scalar(ByteView bytes) {
   T out;
@@ -43,21 +50,27 @@ std::vector<StepSum::Array> StepSum::arrays_of(const graph::TrainingGraph& train
   return arrays;
 }
 
-std::vector<dist::GradientSum::Array> StepSum::sizes_of(const graph::TrainingGraph& training,
-                                                        const std::vector<Array>& arrays, std::int64_t micro_batches,
-                                                        dist::Wire wire) {
-  std::vector<dist::GradientSum::Array> sizes{{micro_batches * static_cast<std::int64_t>(kSlots) + 1}};
-  for (const Array& array : arrays)
-    sizes.push_back({elements_of(training.graph.value(array.value)), array.mean ? dist::Wire::kF32 : wire});
-  return sizes;
+std::vector<SummedValue> StepSum::summed(const graph::TrainingGraph& training, std::int64_t micro_batches,
+                                         dist::Wire wire, const CutsOf& cuts_of) {
+  std::vector<SummedValue> out{{"", {micro_batches * static_cast<std::int64_t>(kSlots) + 1}}};
+  for (const Array& array : arrays_of(training)) {
+    const graph::Value& value = training.graph.value(array.value);
+    dist::SummedArray& of = out.emplace_back(SummedValue{value.name, {elements_of(value)}}).array;
+    if (array.mean) continue;
+    of.wire = wire;
+    of.owned = static_cast<bool>(cuts_of);
+    if (cuts_of) of.cuts = cuts_of(of.count);
+  }
+  return out;
 }
 
 StepSum::StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks,
-                 dist::Wire wire, bool in_background)
+                 dist::Wire wire, bool in_background, const CutsOf& cuts_of)
     : training_(training),
       micro_batches_(micro_batches),
       arrays_(arrays_of(training)),
-      sum_(ranks, static_cast<int>(micro_batches), sizes_of(training, arrays_, micro_batches, wire), in_background),
+      sum_(ranks, static_cast<int>(micro_batches), sizes_of(summed(training, micro_batches, wire, cuts_of)),
+           in_background),
       part_(sum_.terms().begin),
       before_(arrays_.size()) {
   for (const Array& array : arrays_) elements_ += elements_of(training.graph.value(array.value));
@@ -137,8 +150,9 @@ StepSum::Totals StepSum::finish(graph::Session& session, Pool& pool) {
   const float by_part = 1.0f / static_cast<float>(micro_batches_);
   const auto write = [&](std::int64_t i) {
     const Array& array = arrays_[static_cast<std::size_t>(i)];
-    const std::span<float> sum = sum_.sum(static_cast<std::size_t>(i) + 1);
+    const std::span<float> sum = sum_.own(static_cast<std::size_t>(i) + 1);
     for (float& element : sum) element *= array.mean ? by_part : by_label;
+    if (sum_.is_owned(static_cast<std::size_t>(i) + 1)) return;
     session.set_state(array.value, {reinterpret_cast<const std::uint8_t*>(sum.data()), sum.size_bytes()});
   };
   const auto count = static_cast<std::int64_t>(std::isfinite(out.loss) ? arrays_.size() : 0);
@@ -147,7 +161,6 @@ StepSum::Totals StepSum::finish(graph::Session& session, Pool& pool) {
   } else {
     for (std::int64_t i = 0; i < count; ++i) write(i);  // waking other threads would take longer
   }
-  sum_.end_step();
   part_ = terms().begin;
   return out;
 }

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "base/bytes.h"
@@ -20,12 +22,22 @@ inline dist::Wire wire_of(const TrainConfig& config) {
   return config.wire == "bf16" ? dist::Wire::kBF16 : dist::Wire::kF32;
 }
 
+// A value that is summed. The first, without a name, are counters.
+struct SummedValue {
+  std::string name;
+  dist::SummedArray array;
+};
+
 class StepSum {
  public:
+  // Where the pieces of a gradient of so many elements may end, if ranks own pieces (OptimizerShard).
+  using CutsOf = std::function<std::vector<std::int64_t>(std::int64_t elements)>;
   // Of a training graph that accumulates. `ranks` must outlive it. `in_background` as of GradientSum.
-  // `wire`: that of gradients; all else is f32.
+  // `wire`: that of gradients; all else is f32. `cuts_of`: ranks own pieces of gradients; empty: all get all.
   StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks, dist::Wire wire,
-          bool in_background = true);
+          bool in_background = true, const CutsOf& cuts_of = {});
+  static std::vector<SummedValue> summed(const graph::TrainingGraph& training, std::int64_t micro_batches,
+                                         dist::Wire wire, const CutsOf& cuts_of);
 
   dist::Terms terms() const { return sum_.terms(); }  // this rank's micro-batches
   // What the next micro-batch counts in the step: its labels.
@@ -41,8 +53,10 @@ class StepSum {
   };
   void ask_to_stop() { asked_to_stop_ = true; }
   // Waits for the other ranks. If the loss is finite, the session has the step's gradients and running statistics
-  // afterwards; else all is as the last micro-batch left it.
+  // afterwards; else all is as the last micro-batch left it. Gradients that ranks own are in sums() instead.
   Totals finish(graph::Session& session, Pool& pool);
+  dist::GradientSum& sums() { return sum_; }
+  void end_step() { sum_.end_step(); }
   dist::GradientSum::Cost cost() const { return sum_.cost(); }
   void keep_spans(bool on) { sum_.keep_spans(on); }
   std::vector<dist::GradientSum::Span> spans() const { return sum_.spans(); }
@@ -57,9 +71,6 @@ class StepSum {
   // their sums are exact.
   enum Slot : std::size_t { kLoss, kCorrect, kCounted, kLabels, kSlots };
   static std::vector<Array> arrays_of(const graph::TrainingGraph& training);
-  static std::vector<dist::GradientSum::Array> sizes_of(const graph::TrainingGraph& training,
-                                                        const std::vector<Array>& arrays, std::int64_t micro_batches,
-                                                        dist::Wire wire);
   void take_counters(graph::Session& session);
   void take_arrays(graph::Session& session, std::size_t end);
   Totals totals(std::int64_t& labels);

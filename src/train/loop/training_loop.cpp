@@ -99,6 +99,7 @@ class Loop {
   bool decides() const { return ranks_.rank() == 0; }
   // Rank 0, and those that hold the other parts of its model.
   bool makes_checkpoints() const { return decides() || (part_of_model() && sharers().rank() == 0); }
+  bool joins_checkpoints() const { return makes_checkpoints() || training_.shard(); }
   bool part_of_model() const { return training_.part().divided(); }
   bool is_alone() const { return ranks_.ranks() == 1; }
   void keep_spans(bool on) { local_ ? local_->keep_spans(on) : training_.keep_spans(on); }
@@ -122,17 +123,13 @@ class Loop {
   // Parts of a model take their tensors one by one.
   CheckpointState starting_point() {
     CheckpointState state = train::starting_point(config_, built_, options_, sink_, total_steps_);
-    if (!part_of_model()) complete(state);
+    if (!training_.state_is_spread()) complete(state);
     return state;
   }
 
   void restore() {
     if (decides()) now_ = starting_point();
-    if (local_) {
-      local_->share(now_);
-    } else {
-      part().share(now_);
-    }
+    local_ ? local_->share(now_) : training_.share(now_);
     sink_.begin(now_.step);
     from_ = now_.step;
     training_.start(std::move(now_.tensors));
@@ -223,8 +220,7 @@ class Loop {
     };
     if (!std::isfinite(outcome.loss))
       stop(std::isnan(outcome.loss) ? "the loss is NaN" : "the loss is infinite", false);
-    if (!outcome.state_finite)
-      stop(fmt::format("'{}' is not finite", part().first_of(graph::first_not_finite(training_.state()))), true);
+    if (!outcome.state_finite) stop(fmt::format("'{}' is not finite", training_.first_not_finite()), true);
     ++now_.step;
     ranks_.activity().step = now_.step;
     if (local_) return finish_local_step(outcome), false;
@@ -352,9 +348,9 @@ class Loop {
 
   bool checkpoint_is_due() {
     if (local_) return std::exchange(checkpoint_wanted_, false);
-    if (!makes_checkpoints()) return false;
+    if (!joins_checkpoints()) return false;
     const bool due = is_due(config_.checkpoint_every, now_.step, steps_per_epoch_, seconds_now() - saved_);
-    return config_.checkpoint_every.seconds > 0 ? part().said_by_first(due) : due;  // clocks differ
+    return config_.checkpoint_every.seconds > 0 ? training_.said_by_first(due) : due;  // clocks differ
   }
 
   // A checkpoint holds only finite values, and the whole model.
@@ -362,8 +358,8 @@ class Loop {
     sink_.wait_for_checkpoint();  // so that two copies of the state are not in memory together
     CheckpointState state = now_;
     const auto save = [&] { sink_.save_checkpoint(std::move(state), std::exchange(improved_, false)); };
-    if (part_of_model()) {
-      part().gather_state(training_.session(), [&](nn::LateTensors late) {
+    if (training_.state_is_spread()) {
+      training_.gather_state([&](nn::LateTensors late) {
         state.late = std::move(late);
         save();
       });
@@ -409,7 +405,7 @@ class Loop {
   [[noreturn]] void stop_interrupted() {
     const Interruption::Deferred deferred(progress_.interruption());
     sink_.wait_for_checkpoint();
-    if (local_ || makes_checkpoints()) checkpoint();
+    if (local_ || joins_checkpoints()) checkpoint();
     const bool kept = sink_.wait_for_checkpoint();
     sink_.end();
     progress_.end();
@@ -454,10 +450,10 @@ class Loop {
     return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, all));
   }
 
-  // Whether a checkpoint is made at the end. In local SGD it takes all workers, and of a divided model all parts.
+  // Whether a checkpoint is made at the end. It takes all workers of local SGD, and all that have parts of the state.
   bool keeps_state() {
     const bool own = options_.keep_state && now_.step > from_ && decides();
-    return local_ ? local_->first_says(own) : part().said_by_first(own);
+    return local_ ? local_->first_says(own) : training_.said_by_first(own);
   }
 
   const TrainConfig& config_;

@@ -91,7 +91,20 @@ TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, co
       part_(grid_, part_of(built, grid_).partition),
       training_(graph::to_training(trained_graph(built, grid_, config, data, backend), config.optimizer,
                                    loss_spec(config, data.targets),
-                                   {precision_of(config, data, backend), backend.can()}, part_.partition())) {}
+                                   {precision_of(config, data, backend), backend.can()}, part_.partition())) {
+  if (config.zero > 0 && grid_.column().ranks() > 1 && config.accumulate > 1) share_updates();
+}
+
+void TrainingStep::share_updates() {
+  graph::SplitUpdates split = graph::split_updates(training_);
+  training_ = split.rest;
+  const std::vector<SummedValue> sums = StepSum::summed(training_, config_.accumulate, wire_of(config_), cuts_of());
+  shard_ = std::make_unique<OptimizerShard>(std::move(split), sums, grid_.column(), backend_);
+}
+
+StepSum::CutsOf TrainingStep::cuts_of() const {
+  return [this](std::int64_t elements) { return OptimizerShard::cuts_of(elements, backend_); };
+}
 
 void TrainingStep::start(graph::Tensors tensors) {
   for (const graph::Value& value : training_.graph.values) {
@@ -110,8 +123,8 @@ void TrainingStep::start(graph::Tensors tensors) {
   session_.reset();  // first, so that two never exist at once
   session_ = std::make_unique<graph::Session>(training_.graph, tensors, options, pool_);
   if (config_.accumulate > 1 && !backend_.can().own_memory)
-    sums_ =
-        std::make_unique<StepSum>(training_, config_.accumulate, grid_.column(), wire_of(config_), !part_.divided());
+    sums_ = std::make_unique<StepSum>(training_, config_.accumulate, grid_.column(), wire_of(config_), !part_.divided(),
+                                      shard_ ? cuts_of() : StepSum::CutsOf());
   collected_ = {training_.loss};
   if (counts()) collected_.insert(collected_.end(), {training_.correct, training_.counted});
 }
@@ -215,6 +228,7 @@ std::vector<graph::Feed> TrainingStep::sum_parts(const data::BatchView& batch, s
   const StepSum::Totals totals = sums_->finish(*session_, pool_);
   summed_ = {.loss = totals.loss, .correct = totals.correct, .counted = totals.counted};
   summed_.asked_to_stop = totals.asked_to_stop;
+  if (!shard_ || !std::isfinite(totals.loss)) sums_->end_step();
   return fed;
 }
 
@@ -228,7 +242,11 @@ graph::RunOptions TrainingStep::update_options(std::int64_t step) const {
 void TrainingStep::launch_summed(const data::BatchView& batch, std::int64_t step, double learning_rate) {
   const std::vector<graph::Feed> fed = sum_parts(batch, step, learning_rate);
   if (!std::isfinite(summed_.loss)) return;
-  session_->run(fed, update_options(step));
+  if (shard_) {
+    shard_->update(*session_, sums_->sums(), step, rate_, pool_);
+    sums_->end_step();
+  }
+  if (training_.update_begin < training_.graph.nodes.size()) session_->run(fed, update_options(step));
   collect_of_update();
 }
 
@@ -243,10 +261,11 @@ StepOutcome TrainingStep::finish() {
   outcome.asked_to_stop = part_.any(outcome.asked_to_stop);
   if (!std::isfinite(outcome.loss)) return outcome;
   if (training_.gradient_norm != graph::kNone) outcome.gradient_norm = double{scalar<float>(next())};
+  if (shard_) outcome.gradient_norm = shard_->gradient_norm();
   if (scales()) outcome.loss_scale = double{scalar<kernels::LossScale>(next()).scale};
   const bool finite =
       training_.state_norm != graph::kNone ? std::isfinite(scalar<float>(next())) : session_->state_is_finite();
-  outcome.state_finite = !part_.any(!finite);
+  outcome.state_finite = !part_.any(!finite) && (!shard_ || shard_->finite());
   return outcome;
 }
 
@@ -302,6 +321,16 @@ std::optional<graph::NotFinite> TrainingStep::explain(const data::BatchView& bat
 
 graph::Tensors TrainingStep::state() const {
   return session_->tensors([](const graph::Value& value) { return !value.name.ends_with(graph::kGradientSum); });
+}
+
+void TrainingStep::gather_state(const std::function<void(nn::LateTensors)>& take) {
+  shard_ ? shard_->gather_state(*session_, take) : part_.gather_state(*session_, take);
+}
+
+std::string TrainingStep::first_not_finite() {
+  std::string own = graph::first_not_finite(state());
+  if (!shard_) return part_.first_of(own);
+  return shard_->first_of(own.empty() ? shard_->first_not_finite() : own);
 }
 
 graph::Tensors TrainingStep::model() const {

@@ -17,6 +17,7 @@
 #include "nn/family.h"
 #include "train/config/config.h"
 #include "train/loop/model_part.h"
+#include "train/loop/optimizer_shard.h"
 #include "train/loop/step_sum.h"
 
 namespace mlx::train {
@@ -42,6 +43,8 @@ class TrainingStep {
 
   // Draws its random numbers as worker `worker` of local SGD: each has others. Call before start().
   void be_worker(int worker) { worker_ = worker; }
+  // All ranks that share a batch call it: gives each the first one's state, as far as it holds it.
+  void share(CheckpointState& whole) { shard_ ? shard_->share(whole) : part_.share(whole); }
   // Sets weights, and what else outlives a step, to `tensors`. Averages that it lacks start as the weights.
   void start(graph::Tensors tensors);
   // Launches step `step`, counted from 0; finish() returns its outcome. If the loss is not finite, a CPU ends the step
@@ -84,13 +87,24 @@ class TrainingStep {
   std::vector<dist::GradientSum::Span> spans() const {
     return sums_ ? sums_->spans() : std::vector<dist::GradientSum::Span>{};
   }
-  graph::Tensors state() const;  // everything that outlives a step: what a checkpoint holds
+  // Everything that outlives a step: what a checkpoint holds, unless ranks have parts of it. Then gather_state() hands
+  // out the whole on the first rank (ModelPart).
+  graph::Tensors state() const;
+  bool state_is_spread() const { return part_.divided() || shard_; }
+  void gather_state(const std::function<void(nn::LateTensors)>& take);
+  // The name of what is not finite of it; the same on all ranks that have parts.
+  std::string first_not_finite();
+  // What the first rank says, if ranks have parts of the state; else `own`.
+  bool said_by_first(bool own) { return shard_ ? shard_->said_by_first(own) : part_.said_by_first(own); }
   graph::Tensors model() const;  // of the forward graph; averages replace weights if they are kept
   const dist::RankGrid& grid() const { return grid_; }
   ModelPart& part() { return part_; }
   const ModelPart& part() const { return part_; }
+  const OptimizerShard* shard() const { return shard_.get(); }  // null unless ranks share the optimizer's state
 
  private:
+  void share_updates();
+  StepSum::CutsOf cuts_of() const;
   // On the host micro-batches are summed by StepSum, else by the graph.
   void launch_summed(const data::BatchView& batch, std::int64_t step, double learning_rate);
   // Returns what the last part was fed, for the update.
@@ -114,6 +128,7 @@ class TrainingStep {
   bool raw_;
   ModelPart part_;
   graph::TrainingGraph training_;
+  std::unique_ptr<OptimizerShard> shard_;
   std::unique_ptr<graph::Session> session_;
   std::unique_ptr<StepSum> sums_;  // null if the graph sums, or if a batch has one part
   StepOutcome summed_;             // of the launched step, if it has sums
