@@ -115,11 +115,21 @@ std::int64_t TreeSum::begin(Communicator& ranks, int tag) {
   tag_ = tag;
   state_ = State::kReducing;
   exchange_chunks(ranks);
-  std::int64_t sent = 0;
+  return reducing().bytes + (bounds_.empty() ? gathering().bytes : 0);
+}
+
+Traffic TreeSum::reducing() const {
+  const auto nodes = static_cast<std::int64_t>(nodes_of(held_, terms_).size());
+  std::int64_t elements = 0;
   for (int other = 0; other < ranks_; ++other)
-    if (other != rank_) sent += static_cast<std::int64_t>(pieces_.size()) * chunk_of(other).size();
-  if (!whole_ && bounds_.empty()) sent += (ranks_ - 1) * chunk_of(rank_).size();
-  return static_cast<std::int64_t>(bytes_of(sent));
+    if (other != rank_) elements += nodes * chunk_of(other).size();
+  return {static_cast<std::int64_t>(bytes_of(elements)), nodes * (ranks_ - 1)};
+}
+
+Traffic TreeSum::gathering() const {
+  if (whole_ || ranks_ == 1) return {};
+  const std::size_t element = gathers_packed() ? sizeof(std::uint16_t) : sizeof(float);
+  return {(ranks_ - 1) * chunk_of(rank_).size() * static_cast<std::int64_t>(element), ranks_ - 1};
 }
 
 std::int64_t TreeSum::gather(Communicator& ranks, int tag) {
@@ -127,7 +137,7 @@ std::int64_t TreeSum::gather(Communicator& ranks, int tag) {
   tag_ = tag;
   state_ = State::kGathering;
   gather_chunks(ranks);
-  return (ranks_ - 1) * chunk_of(rank_).size() * static_cast<std::int64_t>(sizeof(float));
+  return gathering().bytes;
 }
 
 bool TreeSum::advance(Communicator& ranks) {

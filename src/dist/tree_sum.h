@@ -22,6 +22,11 @@
 
 namespace mlx::dist {
 
+// What a rank sends.
+struct Traffic {
+  std::int64_t bytes = 0, messages = 0;
+};
+
 class TreeSum {
  public:
   // An array of `count` elements for each of `terms` micro-batches, of which this rank adds terms_of(). All ranks have
@@ -46,6 +51,9 @@ class TreeSum {
   // With bounds, once the result is there: begins to bring each rank's part of it to all; advance() as above. Returns
   // the bytes that this rank sends.
   std::int64_t gather(Communicator& ranks, int tag);
+  // Of this rank: for the sum, and for bringing the parts of it to all.
+  Traffic reducing() const;
+  Traffic gathering() const;
   void clear();  // for the next step
 
  private:
