@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 """Training on two ranks of one thread against one rank of one thread, with the same micro-batches.
 
-usage: dist.py MLX [--rounds N]
+usage: dist.py MLX BENCH_SUM BENCH_STEP [--rounds N] [--only NAME]...
 
 Prints for each network the rate of both, the efficiency (half of their ratio), how much of the time the first rank waited
 for sums, and what it sent in a step; and whether both made the same model. Both are run in turns, and medians compared.
+Then what a step of more ranks sends, each with the batch of one of the two, and how long it takes, as bench_step
+computes it: from the latency and bandwidth of this machine's ranks, which BENCH_SUM measures with a small and a large
+sum, for two ranks beside what they took and sent; and from those of two networks. What a message costs a rank is the
+latency of this machine.
 """
 import argparse
 import json
+import math
 import os
 import random
 import statistics
@@ -45,17 +50,60 @@ def train(mlx, folder, ranks):
     return json.loads(done.stdout)
 
 
+def mpirun(bench_sum, floats):
+    command = ["mpirun", "-q", "--np", "2", "--oversubscribe", "--bind-to", "none", "--allow-run-as-root", "--mca",
+               "btl_vader_single_copy_mechanism", "none", "--mca", "mpi_yield_when_idle", "1", bench_sum, str(floats), "101"]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def measured_link(bench_sum):
+    """Seconds of a small message, and bytes a second of a large one: a sum of two ranks is one message each way."""
+    large = 25 << 18
+    small = mpirun(bench_sum, 16)
+    return small, 4 * large / max(1e-9, mpirun(bench_sum, large) - small)
+
+
+# name: latency in seconds, bytes a second of a rank
+NETWORKS = {"10 Gbit/s, 50 us": (50e-6, 1.25e9), "1 Gbit/s, 200 us": (200e-6, 1.25e8)}
+WORLDS = (2, 4, 8, 64, 512, 4096)
+
+
+def gradients(mlx, folder):
+    """The elements of each gradient, last layer first: as a backward pass makes them."""
+    weights = subprocess.run([mlx, "cat", "m:weights.safetensors"], cwd=folder, check=True, capture_output=True).stdout
+    header = json.loads(weights[8:8 + int.from_bytes(weights[:8], "little")])
+    tensors = sorted((v["data_offsets"][0], math.prod(v["shape"])) for k, v in header.items() if k != "__metadata__")
+    return [count for _, count in reversed(tensors)]
+
+
+def print_worlds(bench_step, link, own, counts, seconds, worlds, note):
+    """`seconds`: of the step of a rank that has nobody to wait for. A third of it is the forward pass."""
+    arguments = [*link, own, seconds / 3, seconds, *counts, "--", *worlds]
+    lines = subprocess.run([bench_step, *map(str, arguments)], check=True, capture_output=True, text=True).stdout.splitlines()
+    for line in lines:
+        ranks, sent, messages, step = line.split()
+        print(f"  {ranks:>4} ranks  {int(sent) / 1e6:7.2f} MB in {int(messages):6} messages  {float(step) * 1e3:9.2f} ms a step  "
+              f"efficiency {seconds / float(step):4.0%}  {note}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("mlx")
+    parser.add_argument("bench_sum")
+    parser.add_argument("bench_step")
+    parser.add_argument("--only", action="append")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    mlx = os.path.abspath(options.mlx)
+    mlx, bench_sum, bench_step = (os.path.abspath(path) for path in (options.mlx, options.bench_sum, options.bench_step))
+    here = measured_link(bench_sum)
+    print(f"a message of 64 bytes takes {here[0] * 1e6:.1f} us between two ranks here, large ones {here[1] / 1e9:.2f} GB/s")
     with tempfile.TemporaryDirectory() as folder:
         make_data(folder)
         subprocess.run([mlx, "init"], cwd=folder, check=True, capture_output=True)
         subprocess.run([mlx, "add", "data/images", "data/text"], cwd=folder, check=True, capture_output=True)
         for name, (data, model, training) in MODELS.items():
+            if options.only and name not in options.only:
+                continue
             with open(f"{folder}/c.toml", "w") as config:
                 config.write(f'[data]\ndataset = "data/{data}"\nleaks = "100%"\n[model]\nname = "m"\n{model}[train]\naccumulate = 2\n{training}')
             runs = {1: [], 2: []}
@@ -70,6 +118,13 @@ def main():
             print(f"{name:14} {rate[1]:9.0f}/s  on two ranks {rate[2]:9.0f}/s  efficiency {rate[2] / rate[1] / 2:5.0%}  waiting {waiting:4.0%}"
                   f"  {summary['communication']['bytes_sent'] / summary['steps'] / 1e6:6.2f} MB a step  "
                   + ("the same model" if same else "OTHER BITS"), flush=True)
+            counts = gradients(mlx, folder)
+            alone = statistics.median(run["summary"]["seconds"] / run["summary"]["steps"] for run in runs[1]) / 2
+            took = statistics.median(run["summary"]["seconds"] / run["summary"]["steps"] for run in runs[2])
+            print(f"  of two ranks measured: {summary['communication']['bytes_sent'] / summary['steps'] / 1e6:.2f} MB, {took * 1e3:.2f} ms a step")
+            print_worlds(bench_step, here, here[0], counts, alone, (2,), "this machine")
+            for network, link in NETWORKS.items():
+                print_worlds(bench_step, link, here[0], counts, alone, WORLDS, network)
 
 
 if __name__ == "__main__":
