@@ -234,6 +234,8 @@ Command add_train() {
       flag("--ship", options->ship, "Send this mlx to hosts that lack it"),
       integer("--tp", "N", options->tp,
               "Divide the layers of gpt2 and llama among N of the ranks, which hold one model"),
+      integer("--pp", "N", options->pp,
+              "Cut gpt2 and llama into N stages of layers, which ranks of their own train as a pipeline"),
       integer("--min-ranks", "N", options->min_ranks,
               "Go on from the last checkpoint without hosts that are lost, while so many ranks are left"),
       integer("--verify-every", "N", options->verify_every,
@@ -261,6 +263,7 @@ Command add_train() {
     if (!options->wire.empty()) options->sets.push_back(fmt::format("train.wire={}", options->wire));
     if (options->sync_every != 0) options->sets.push_back(fmt::format("train.sync_every={}", options->sync_every));
     if (options->tp > 0) options->sets.push_back(fmt::format("train.tp={}", options->tp));
+    if (options->pp > 0) options->sets.push_back(fmt::format("train.pp={}", options->pp));
     return run_train(*options, context);
   };
   return command;

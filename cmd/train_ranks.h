@@ -18,6 +18,7 @@ struct TrainCommand {
   bool force = false, fresh = false, profile = false, merge = false;
   std::int64_t ranks = 0;  // 0: not given
   std::int64_t tp = 0;     // sets train.tp; 0: not given
+  std::int64_t pp = 0;     // sets train.pp; 0: not given
   std::string hosts, hostfile;
   std::int64_t min_ranks = 0;  // 0: a lost rank ends the training
   bool ship = false;

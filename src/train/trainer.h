@@ -4,11 +4,13 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dist/communicator.h"
 #include "kernels/backend.h"
 #include "registry/versions/runs.h"
 #include "train/config/config.h"
+#include "train/loop/memory.h"
 #include "train/loop/profile.h"
 #include "work/numerics.h"
 
@@ -53,6 +55,7 @@ struct Inquiry {
   Digest dataset;              // that it reads
   std::optional<Digest> base;  // the model that it starts from
   std::int64_t memory = 0;     // bytes that each of TrainOptions::planned_ranks takes at least, without its data
+  std::vector<StageMemory> stages;  // the same for each stage; one if there is no pipeline
 };
 Inquiry ask_training(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                      Progress& progress);

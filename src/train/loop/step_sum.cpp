@@ -31,10 +31,10 @@ T scalar(ByteView bytes) {
 
 }  // namespace
 
-std::vector<StepSum::Array> StepSum::arrays_of(const graph::TrainingGraph& training) {
+std::vector<StepSum::Array> StepSum::arrays_of(const graph::TrainingGraph& training, SummedNodes nodes) {
   std::vector<Array> arrays;
   const graph::Graph& graph = training.graph;
-  for (std::size_t node = 0; node < training.update_begin; ++node) {
+  for (std::size_t node = nodes.begin; node < std::min(nodes.end, training.update_begin); ++node) {
     for (const graph::ValueId id : graph.nodes[node].outputs) {
       if (id == graph::kNone || graph.value(id).role != graph::Role::kState) continue;
       arrays.push_back({id, node, !graph.value(id).name.ends_with(graph::kGradientSum)});
@@ -53,10 +53,10 @@ std::vector<dist::GradientSum::Array> StepSum::sizes_of(const graph::TrainingGra
 }
 
 StepSum::StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks,
-                 dist::Wire wire, bool in_background)
+                 dist::Wire wire, bool in_background, SummedNodes nodes)
     : training_(training),
       micro_batches_(micro_batches),
-      arrays_(arrays_of(training)),
+      arrays_(arrays_of(training, nodes)),
       sum_(ranks, static_cast<int>(micro_batches), sizes_of(training, arrays_, micro_batches, wire), in_background),
       part_(sum_.terms().begin),
       before_(arrays_.size()) {
@@ -91,7 +91,7 @@ void StepSum::take_counters(graph::Session& session) {
   counters_taken_ = true;
   counters_.assign(static_cast<std::size_t>(micro_batches_) * kSlots + 1, 0.0f);
   float* const own = counters_.data() + static_cast<std::size_t>(part_) * kSlots;
-  own[kLoss] = scalar<float>(session.value(training_.loss));
+  if (training_.loss != graph::kNone) own[kLoss] = scalar<float>(session.value(training_.loss));
   own[kLabels] = static_cast<float>(labels_);
   if (training_.correct != graph::kNone) {
     own[kCorrect] = static_cast<float>(scalar<std::int32_t>(session.value(training_.correct)));
@@ -129,10 +129,11 @@ StepSum::Totals StepSum::totals(std::int64_t& labels) {
   return out;
 }
 
-StepSum::Totals StepSum::finish(graph::Session& session, Pool& pool) {
+StepSum::Totals StepSum::finish(graph::Session& session, Pool& pool, const std::function<void(Totals&)>& share) {
   sum_.wait();
   std::int64_t labels = 0;
-  const Totals out = totals(labels);
+  Totals out = totals(labels);
+  if (share) share(out);
   const float by_label = 1.0f / static_cast<float>(std::max<std::int64_t>(1, labels));
   const float by_part = 1.0f / static_cast<float>(micro_batches_);
   const auto write = [&](std::int64_t i) {

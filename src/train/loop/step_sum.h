@@ -4,7 +4,9 @@
 // how many ranks trained it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/bytes.h"
@@ -20,12 +22,16 @@ inline dist::Wire wire_of(const TrainConfig& config) {
   return config.wire == "bf16" ? dist::Wire::kBF16 : dist::Wire::kF32;
 }
 
+struct SummedNodes {
+  std::size_t begin = 0, end = SIZE_MAX;
+};
+
 class StepSum {
  public:
   // Of a training graph that accumulates. `ranks` must outlive it. `in_background` as of GradientSum.
-  // `wire`: that of gradients; all else is f32.
+  // `wire`: that of gradients; all else is f32. `nodes`: of what they complete.
   StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks, dist::Wire wire,
-          bool in_background = true);
+          bool in_background = true, SummedNodes nodes = {});
 
   dist::Terms terms() const { return sum_.terms(); }  // this rank's micro-batches
   // What the next micro-batch counts in the step: its labels.
@@ -41,8 +47,9 @@ class StepSum {
   };
   void ask_to_stop() { asked_to_stop_ = true; }
   // Waits for the other ranks. If the loss is finite, the session has the step's gradients and running statistics
-  // afterwards; else all is as the last micro-batch left it.
-  Totals finish(graph::Session& session, Pool& pool);
+  // afterwards; else all is as the last micro-batch left it. `share` may replace the totals, of a stage that has no
+  // loss by those of one that has.
+  Totals finish(graph::Session& session, Pool& pool, const std::function<void(Totals&)>& share = {});
   dist::GradientSum::Cost cost() const { return sum_.cost(); }
   void keep_spans(bool on) { sum_.keep_spans(on); }
   std::vector<dist::GradientSum::Span> spans() const { return sum_.spans(); }
@@ -56,7 +63,7 @@ class StepSum {
   // One micro-batch's slots among the counters, which are array 0 of the sum. Each micro-batch fills its own, so that
   // their sums are exact.
   enum Slot : std::size_t { kLoss, kCorrect, kCounted, kLabels, kSlots };
-  static std::vector<Array> arrays_of(const graph::TrainingGraph& training);
+  static std::vector<Array> arrays_of(const graph::TrainingGraph& training, SummedNodes nodes);
   static std::vector<dist::GradientSum::Array> sizes_of(const graph::TrainingGraph& training,
                                                         const std::vector<Array>& arrays, std::int64_t micro_batches,
                                                         dist::Wire wire);

@@ -17,6 +17,8 @@
 #include "nn/family.h"
 #include "train/config/config.h"
 #include "train/loop/model_part.h"
+#include "train/loop/part_graph.h"
+#include "train/loop/pipeline.h"
 #include "train/loop/step_sum.h"
 
 namespace mlx::train {
@@ -36,7 +38,7 @@ graph::Tensor first_loss_scale();
 class TrainingStep {
  public:
   // All of them must outlive it. A batch is this rank's share of a step's. Where ranks hold parts of the model
-  // (TrainConfig::tp), those of a row have the same share; everything here is about this rank's part.
+  // (TrainConfig::tp and pp), those of a row have the same share; everything here is about this rank's part.
   TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data,
                kernels::Backend backend, dist::Communicator& ranks, Pool& pool);
 
@@ -62,7 +64,7 @@ class TrainingStep {
   std::optional<graph::NotFinite> explain(const data::BatchView& batch, std::int64_t step, double learning_rate);
 
   // True if predictions are right or wrong, which they are not for numbers.
-  bool counts() const { return training_.correct != graph::kNone; }
+  bool counts() const { return counts_; }
   // True if the loss is scaled. A step whose gradients are not finite then changes only the scale.
   bool scales() const { return training_.loss_scale != graph::kNone; }
   // Whether its batches are raw (data/batches.h): of images, if the backend augments them.
@@ -95,6 +97,11 @@ class TrainingStep {
   void launch_summed(const data::BatchView& batch, std::int64_t step, double learning_rate);
   // Returns what the last part was fed, for the update.
   std::vector<graph::Feed> sum_parts(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  // Of a stage of a pipeline.
+  void launch_pipelined(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  std::vector<graph::Feed> run_pipeline(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  std::vector<std::int64_t> sizes_of_part(const data::BatchView& batch) const;
+  const graph::Stage& stage() const { return part_.partition().stage; }
   graph::RunOptions update_options(std::int64_t step) const;
   std::int64_t parts() const;  // of a batch
   // The feeds of micro-batch `part`; they point to the members below.
@@ -111,11 +118,14 @@ class TrainingStep {
   kernels::Backend backend_;
   dist::RankGrid grid_;
   Pool& pool_;
-  bool raw_;
+  bool raw_, counts_ = false, labels_are_classes_ = false;
+  graph::Partitioned held_;
   ModelPart part_;
   graph::TrainingGraph training_;
   std::unique_ptr<graph::Session> session_;
-  std::unique_ptr<StepSum> sums_;  // null if the graph sums, or if a batch has one part
+  std::unique_ptr<StepSum> sums_;       // null if the graph sums, or if a batch has one part
+  std::unique_ptr<StepSum> late_sums_;  // of what waits for the first stage; null if nothing does
+  std::unique_ptr<Pipeline> pipeline_;  // null if this rank's part of the model is not a stage of it
   StepOutcome summed_;             // of the launched step, if it has sums
   bool asked_to_stop_ = false;
   std::vector<graph::ValueId> collected_;  // of one micro-batch, in the order of StepOutcome
