@@ -19,6 +19,41 @@ std::string pipelined(const std::string& family, const std::string& optimizer, c
   return replaced(text_config(family, optimizer, more), "batch = 4", "batch = 8");
 }
 
+// Simulates all stages: an action runs when what it waits for is done. Returns the most micro-batches that each stage
+// has begun and not ended.
+std::vector<int> simulate(int stages, int micro_batches, bool tied) {
+  using Kind = PipelineAction::Kind;
+  std::vector<std::vector<PipelineAction>> left;
+  for (int stage = 0; stage < stages; ++stage) {
+    left.push_back(pipeline_schedule(stages, stage, micro_batches, tied && stage + 1 == stages));
+    std::ranges::reverse(left.back());
+  }
+  const auto count = static_cast<std::size_t>(micro_batches);
+  std::vector forward(static_cast<std::size_t>(stages), std::vector<bool>(count)), backward = forward;
+  std::vector<int> held(static_cast<std::size_t>(stages)), most = held;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t stage = 0; stage < left.size(); ++stage) {
+      if (left[stage].empty()) continue;
+      const PipelineAction next = left[stage].back();
+      const auto at = static_cast<std::size_t>(next.micro_batch);
+      const bool last = stage + 1 == left.size(), ends = next.kind == (tied && last ? Kind::kLate : Kind::kBackward);
+      const bool ready = next.kind == Kind::kForward    ? stage == 0 || forward[stage - 1][at]
+                         : next.kind == Kind::kBackward ? forward[stage][at] && (last || backward[stage + 1][at])
+                                                        : backward[0][at] && backward[stage][at];
+      if (!ready) continue;
+      if (next.kind == Kind::kForward) forward[stage][at] = true, ++held[stage];
+      if (next.kind == Kind::kBackward) backward[stage][at] = true;
+      if (ends) --held[stage];
+      most[stage] = std::max(most[stage], held[stage]);
+      left[stage].pop_back();
+      moved = true;
+    }
+  }
+  for (std::size_t stage = 0; stage < left.size(); ++stage) CHECK_MESSAGE(left[stage].empty(), "stage ", stage, " waits");
+  return most;
+}
+
 }  // namespace
 
 TEST_CASE("pipeline: the stages of a model have the bits of the whole") {
@@ -134,16 +169,50 @@ TEST_CASE("pipeline: what cannot be cut is refused") {
         "[train] pp = 2: the workers of local SGD hold whole models");
 }
 
-TEST_CASE("pipeline: a number that is not finite ends all stages in the same step") {
+TEST_CASE("pipeline: a number that is not finite ends all stages in the step in which it ends one rank") {
   RhymeData data;
   const std::string config =
-      replaced(replaced(pipelined("gpt2", "sgd", "accumulate = 4\npp = 2\n"), "clip = 0.5", ""), "0.01", "1e30");
-  try {
-    train_on(data, config, 2);
-    FAIL("it went on");
-  } catch (const Error& error) {
-    CHECK(error.kind == ErrorKind::kDiverged);
-    CHECK_MESSAGE(error.message.find(" at step 2") != std::string::npos, error.message);
+      replaced(replaced(pipelined("llama", "sgd", "accumulate = 4\nweight_decay = 1\n"), "epochs = 1", "epochs = 4"),
+               "0.01", "1000");
+  const auto end_of = [&](const std::string& of, int ranks) {
+    try {
+      train_on(data, of, ranks);
+    } catch (const Error& error) {
+      CHECK(error.kind == ErrorKind::kDiverged);
+      return error.message.substr(0, error.message.find(':'));
+    }
+    return std::string("none");
+  };
+  const std::string alone = end_of(config, 1);
+  CHECK_MESSAGE(alone.find(" at step ") != std::string::npos, alone);
+  CHECK(end_of(config + "pp = 2\n", 2) == alone);
+}
+
+TEST_CASE("pipeline: one forward pass, one backward pass, in this order") {
+  using Action = PipelineAction;
+  constexpr auto F = Action::kForward, B = Action::kBackward, L = Action::kLate;
+  CHECK(pipeline_schedule(2, 0, 3, false) == std::vector<Action>{{F, 0}, {F, 1}, {B, 0}, {F, 2}, {B, 1}, {B, 2}});
+  CHECK(pipeline_schedule(2, 1, 3, false) == std::vector<Action>{{F, 0}, {B, 0}, {F, 1}, {B, 1}, {F, 2}, {B, 2}});
+  CHECK(pipeline_schedule(2, 1, 3, true) ==
+        std::vector<Action>{{F, 0}, {B, 0}, {F, 1}, {B, 1}, {L, 0}, {F, 2}, {B, 2}, {L, 1}, {L, 2}});
+  CHECK(pipeline_schedule(3, 0, 1, false) == std::vector<Action>{{F, 0}, {B, 0}});
+}
+
+TEST_CASE("pipeline: no stage waits for ever, and none keeps more micro-batches than stages are left") {
+  for (int stages = 2; stages <= 6; ++stages) {
+    for (int micro_batches = 1; micro_batches <= 9; ++micro_batches) {
+      for (const bool tied : {false, true}) {
+        CAPTURE(stages);
+        CAPTURE(micro_batches);
+        CAPTURE(tied);
+        const std::vector<int> most = simulate(stages, micro_batches, tied);
+        for (int stage = 0; stage < stages; ++stage) {
+          const bool late = tied && stage + 1 == stages;
+          CHECK(most[static_cast<std::size_t>(stage)] == kept_micro_batches(stages, stage, micro_batches, late));
+          if (!late) CHECK(most[static_cast<std::size_t>(stage)] == std::min(micro_batches, stages - stage));
+        }
+      }
+    }
   }
 }
 
