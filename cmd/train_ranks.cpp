@@ -56,8 +56,10 @@ std::vector<std::string> arguments_of(const TrainCommand& options, const train::
 Json stages_json(const std::vector<train::StageMemory>& stages) {
   Json out = Json::array();
   for (const train::StageMemory& stage : stages) {
-    Json memory = train::to_json(stage.memory);
-    out.push_back({{"first", stage.layers.first}, {"last", stage.layers.last}, {"memory", std::move(memory)}});
+    out.push_back({{"first", stage.layers.first},
+                   {"last", stage.layers.last},
+                   {"micro_batches", stage.micro_batches},
+                   {"memory", train::to_json(stage.memory)}});
   }
   return out;
 }
@@ -66,9 +68,10 @@ void print_stages(const std::vector<train::StageMemory>& stages, Context& contex
   const auto size = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
   for (std::size_t i = 0; stages.size() > 1 && i < stages.size(); ++i) {
     const train::StageMemory& stage = stages[i];
-    context.line(fmt::format("  stage {}  {} to {}, {} without data: weights and optimizer {}, activations {}", i + 1,
-                             stage.layers.first, stage.layers.last, size(stage.memory.peak), size(stage.memory.weights),
-                             size(stage.memory.arena)));
+    context.line(fmt::format(
+        "  stage {}  {} to {}, {} without data: weights and optimizer {}, activations of {} micro-batch{} {}", i + 1,
+        stage.layers.first, stage.layers.last, size(stage.memory.peak), size(stage.memory.weights), stage.micro_batches,
+        stage.micro_batches == 1 ? "" : "es", size(stage.memory.arena)));
   }
 }
 
@@ -97,7 +100,7 @@ void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& 
                   {"tp", config.tp},
                   {"pp", config.pp},
                   {"accumulate", config.accumulate},
-                  {"stages", stages_json(inquiry.stages)},
+                  {"stages", config.pp > 1 ? stages_json(inquiry.stages) : Json::array()},
                   {"hosts", places}});
   const std::string each =
       config.ranks_of_model() > 1 ? fmt::format(", {} for each model", config.ranks_of_model()) : "";

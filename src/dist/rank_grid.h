@@ -1,5 +1,5 @@
-// The ranks of a training that divides both the model and the data, as a grid: those of a row hold one model, those of a
-// column hold the same part of it and share the data. A row is itself a grid: its ranks hold stages of the model, and
+// The ranks of a training that divides both the model and the data, as a grid: those of a row hold one model, those of
+// a column hold the same part of it and share the data. A row is itself a grid: its ranks hold stages of the model, and
 // adjacent ones the parts of a stage. Rows are adjacent ranks, which mostly are on one host.
 #pragma once
 

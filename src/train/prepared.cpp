@@ -21,7 +21,8 @@ void check_parts(const TrainConfig& config, const nn::Built& built) {
     throw Error(ErrorKind::kUsage, place + what, hint);
   };
   if (built.lora)
-    refuse("adapters are trained by ranks that hold the whole model", fmt::format("leave {} or [model] lora out", keys));
+    refuse("adapters are trained by ranks that hold the whole model",
+           fmt::format("leave {} or [model] lora out", keys));
   if (!built.frozen.empty()) {
     refuse("frozen weights are for ranks that hold the whole model",
            fmt::format("leave {} or [model] freeze out", keys));

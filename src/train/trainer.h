@@ -51,10 +51,10 @@ TrainOutcome train(registry::Repository& repository, const TrainConfig& config, 
                    Progress& progress);
 // What train() would do, of which it does nothing.
 struct Inquiry {
-  bool known = false;          // it would be `unchanged`
-  Digest dataset;              // that it reads
-  std::optional<Digest> base;  // the model that it starts from
-  std::int64_t memory = 0;     // bytes that each of TrainOptions::planned_ranks takes at least, without its data
+  bool known = false;               // it would be `unchanged`
+  Digest dataset;                   // that it reads
+  std::optional<Digest> base;       // the model that it starts from
+  std::int64_t memory = 0;          // bytes that each of TrainOptions::planned_ranks takes at least, without its data
   std::vector<StageMemory> stages;  // the same for each stage; one if there is no pipeline
 };
 Inquiry ask_training(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,

@@ -72,8 +72,8 @@ TEST_CASE("stages: a graph is cut behind sums, so that the most expensive stage 
   using Layers = std::vector<std::string>;
   CHECK(layers(residual_net(4, false), 1) == Layers{"tokens head"});
   CHECK(layers(residual_net(4, false), 2) == Layers{"tokens block1.down", "block2.up head"});
-  CHECK(layers(residual_net(4, false), 5) ==
-        Layers{"tokens block0.down", "block1.up block1.down", "block2.up block2.down", "block3.up block3.down", "head head"});
+  CHECK(layers(residual_net(4, false), 5) == Layers{"tokens block0.down", "block1.up block1.down",
+                                                    "block2.up block2.down", "block3.up block3.down", "head head"});
   CHECK(layers(residual_net(4, false, 20), 2) == Layers{"tokens block2.down", "block3.up head"});
   CHECK(layers(residual_net(4, true), 2) == Layers{"tokens block1.down", "block2.up head"});
   CHECK(refusal(residual_net(2, false), 4) ==

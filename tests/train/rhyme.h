@@ -48,7 +48,8 @@ clip = 0.5
 checkpoint_every = "4 steps"
 )";
 
-inline std::string text_config(const std::string& family, const std::string& optimizer = "sgd", const std::string& more = {}) {
+inline std::string text_config(const std::string& family, const std::string& optimizer = "sgd",
+                               const std::string& more = {}) {
   std::string text = replaced(kRhymeText, "FAMILY", family);
   text = replaced(text, "EXTRA", family == "llama" ? "kv_heads = 2\nhidden = 36" : "");
   return replaced(text, "OPTIMIZER", optimizer) + more;
@@ -82,7 +83,7 @@ struct RankRun {
 
 // On `ranks` threads; sink and result are rank 0's. Goes on from the sink's last checkpoint.
 inline void train_on(RhymeData& data, const std::string& config, int ranks, MemorySink& sink,
-              const std::function<void(TrainingResult&)>& done, Progress* progress = nullptr) {
+                     const std::function<void(TrainingResult&)>& done, Progress* progress = nullptr) {
   dist::on_ranks(ranks, [&](dist::Communicator& own) {
     NoProgress silent;
     Pool pool(1);
@@ -106,7 +107,8 @@ inline void train_on(RhymeData& data, const std::string& config, int ranks, Memo
     if (first) done(result);
   });
 }
-inline void train_on(RhymeData& data, const std::string& config, int ranks, RankRun& out, Progress* progress = nullptr) {
+inline void train_on(RhymeData& data, const std::string& config, int ranks, RankRun& out,
+                     Progress* progress = nullptr) {
   train_on(
       data, config, ranks, out.sink, [&](TrainingResult& result) { out.result = std::move(result); }, progress);
 }

@@ -50,7 +50,8 @@ std::vector<int> simulate(int stages, int micro_batches, bool tied) {
       moved = true;
     }
   }
-  for (std::size_t stage = 0; stage < left.size(); ++stage) CHECK_MESSAGE(left[stage].empty(), "stage ", stage, " waits");
+  for (std::size_t stage = 0; stage < left.size(); ++stage)
+    CHECK_MESSAGE(left[stage].empty(), "stage ", stage, " waits");
   return most;
 }
 
@@ -75,7 +76,8 @@ TEST_CASE("pipeline: the stages of a model have the bits of the whole") {
 
 TEST_CASE("pipeline: any form of training has the bits of the whole") {
   RhymeData data;
-  const std::string tied = replaced(pipelined("llama", "adamw", "accumulate = 4\n"), "hidden = 36", "hidden = 36\ntie = true");
+  const std::string tied =
+      replaced(pipelined("llama", "adamw", "accumulate = 4\n"), "hidden = 36", "hidden = 36\ntie = true");
   const std::string muon = pipelined("gpt2", "muon", "accumulate = 8\n");
   const std::string half = pipelined("gpt2", "adamw", "accumulate = 4\nprecision = \"bf16\"\nkeep = \"best\"\n");
   const std::string wire = pipelined("gpt2", "sgd", "accumulate = 4\nwire = \"bf16\"\n");

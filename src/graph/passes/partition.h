@@ -28,7 +28,7 @@ struct Partition {
   int parts = 1, part = 0;                       // of which this is one
   std::map<std::string, Cut, std::less<>> cuts;  // of the forward graph's parameters; the others every part has
 
-  Stage stage{};                                 // of the model, of which this is a part
+  Stage stage{};  // of the model, of which this is a part
 
   // The cut of a parameter, or of a state that belongs to it, NAME.m; null if every part has it.
   const Cut* cut_of(std::string_view name) const;

@@ -190,9 +190,8 @@ StageLayers layers_of(const Graph& of_stage, const Stage& stage) {
     if (stage.is_last() && !stage.is_whole() && !stage.rows.empty() &&
         of_stage.value(node.outputs[0]).name == stage.rows)
       continue;
-    const bool has_weights = std::ranges::any_of(node.inputs, [&](ValueId id) {
-      return id != kNone && of_stage.value(id).role == Role::kParameter;
-    });
+    const bool has_weights = std::ranges::any_of(
+        node.inputs, [&](ValueId id) { return id != kNone && of_stage.value(id).role == Role::kParameter; });
     if (!has_weights) continue;
     if (out.first.empty()) out.first = node.name;
     out.last = node.name;

@@ -62,9 +62,9 @@ struct StageTraining {
   };
   Norms before, total;
   struct Run {
-    int run = 0;                        // of Stage::runs
-    std::size_t begin = 0, end = 0;     // its nodes, counted from update_begin
-    Norms norms;                        // of this run and those before
+    int run = 0;                     // of Stage::runs
+    std::size_t begin = 0, end = 0;  // its nodes, counted from update_begin
+    Norms norms;                     // of this run and those before
   };
   std::vector<Run> runs;
   std::size_t apply_begin = 0;  // the nodes from here on, counted from update_begin, need the total
@@ -85,7 +85,9 @@ struct TrainingGraph {
   int slots = 1;                  // the micro-batches whose values are kept at a time; see kept()
 
   // What a session keeps of the micro-batches that wait for other stages.
-  KeptValues kept() const { return {slots > 1 ? (stage.late_begin < update_begin ? stage.late_begin : loss_end) : 0, slots}; }
+  KeptValues kept() const {
+    return {slots > 1 ? (stage.late_begin < update_begin ? stage.late_begin : loss_end) : 0, slots};
+  }
 };
 inline constexpr const char* kGradientSum =
     ".grad_sum";  // suffix of a parameter's name: a state that does not outlive a step

@@ -1,7 +1,7 @@
-// Pipeline parallelism as a pass (GPipe, Huang et al. 2019; 1F1B, Narayanan et al. 2019): consecutive parts of a forward
-// graph are stages, which different ranks compute for different micro-batches at the same time. Used by training, which
-// passes values and gradients on between them. Nothing is added in another order than in the whole graph, so stages
-// change no bit.
+// Pipeline parallelism as a pass (GPipe, Huang et al. 2019; 1F1B, Narayanan et al. 2019): consecutive parts of a
+// forward graph are stages, which different ranks compute for different micro-batches at the same time. Used by
+// training, which passes values and gradients on between them. Nothing is added in another order than in the whole
+// graph, so stages change no bit.
 //
 // A graph is cut behind sums of which everything later is computed: the residual stream. Weights that the first stage
 // looks up rows of and the last one multiplies with (tied embeddings) are the last one's: the first has a copy, and

@@ -33,7 +33,7 @@ struct SessionOptions {
   bool reuse_memory = true;  // false: every value has its own memory (an oracle for tests)
   // For inference on the host: the examples per tile (tiles.h); -1: as many as is fast, 0: all.
   std::int64_t tile = -1;
-  KeptValues kept{};       // on the host, in training
+  KeptValues kept{};                   // on the host, in training
   Collectives* collectives = nullptr;  // for a graph with collective operations, on the host; outlives the session
 };
 

@@ -284,7 +284,8 @@ void Session::State::drop_buckets() {
 void* Session::State::address(const Bucket& bucket, ValueId id) {
   if (const int at = bucket.plan.block[index(id)]; at >= 0) {
     const Block& block = bucket.plan.blocks[static_cast<std::size_t>(at)];
-    const std::size_t before = block.kept ? bucket.plan.arena_bytes + static_cast<std::size_t>(slot) * bucket.plan.slot_bytes : 0;
+    const std::size_t before =
+        block.kept ? bucket.plan.arena_bytes + static_cast<std::size_t>(slot) * bucket.plan.slot_bytes : 0;
     return static_cast<std::uint8_t*>(arena.get()) + before + block.offset;
   }
   const ValueId root = bucket.plan.root[index(id)];

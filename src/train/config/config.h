@@ -54,7 +54,7 @@ struct TrainConfig {
   std::int64_t tp = 1;       // the number of ranks that hold the parts of each layer
   std::int64_t pp = 1;       // the number of stages of layers, each on `tp` ranks of its own
   std::int64_t ranks_of_model() const { return tp * pp; }
-  double ema = 0;            // decay of the weights' average; 0: none
+  double ema = 0;  // decay of the weights' average; 0: none
   SelectionConfig selection;
   CheckpointInterval checkpoint_every;
   bool keep_state = true;       // keep the optimizer state of a done training, so that it can be extended

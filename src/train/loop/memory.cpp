@@ -203,8 +203,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   TrainingSize size = wanted;
   std::int64_t free_limit = 0;  // of the device, where that is what limits
   const graph::TrainingGraph& whole = training.training();
-  const HeldApart apart =
-      held_apart(training, built, config, data.train->describe(), backend, size.decides);
+  const HeldApart apart = held_apart(training, built, config, data.train->describe(), backend, size.decides);
   MemoryForecast out;
   LocalSgd::Memory local;
   if (config.local_sgd.wanted()) local = LocalSgd::memory(whole.graph, built.graph, config.local_sgd, wire_of(config));
@@ -265,20 +264,20 @@ std::vector<StageMemory> least_memory(const nn::Built& built, const TrainConfig&
   for (int stage = 0; stage < stages; ++stage) {
     // Of the ranks of a stage, the first is the one that needs most.
     const graph::Partitioned part = part_of_model(built, config, stage * parts);
-    const graph::TrainingGraph training = training_graph_of(built, config, data, backend, part,
-                                                            static_cast<int>(config.accumulate / sharers));
+    const graph::TrainingGraph training =
+        training_graph_of(built, config, data, backend, part, static_cast<int>(config.accumulate / sharers));
     const graph::Graph& graph = training.graph;
     const std::vector<std::int64_t> sizes = sizes_of(graph, config.batch / config.accumulate, built.context);
     const graph::PlannedMemory planned = graph::planned_memory(graph, sizes, backend, true, training.kept());
     MemoryForecast out;
     out.process = kProcess;
-    out.batches =
-        data.batch_bytes({.batch = config.batch / sharers, .context = built.context, .augment = config.reading.augment});
+    out.batches = data.batch_bytes(
+        {.batch = config.batch / sharers, .context = built.context, .augment = config.reading.augment});
     if (stages > 1) out.batches += Pipeline::memory(training, part.partition.stage, sizes);
     out.weights = static_cast<std::int64_t>(planned.held + planned.packed) + bytes_of_sums(graph, config, sharers);
     out.arena = static_cast<std::int64_t>(planned.arena);
     out.peak = out.process + out.weights + out.arena + out.batches;
-    all.push_back({graph::layers_of(part.graph, part.partition.stage), out});
+    all.push_back({graph::layers_of(part.graph, part.partition.stage), training.slots, out});
   }
   return all;
 }

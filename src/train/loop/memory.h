@@ -18,11 +18,11 @@ struct MemoryForecast {
   // As in --device: everything is that device's memory, and checkpoints and the program take none of it. Empty: the
   // host.
   std::string device;
-  std::int64_t process = 0;     // the program and the data that it has read
-  std::int64_t weights = 0;     // parameters, optimizer state, statistics, sums of gradients, and packed weights
-  std::int64_t arena = 0;       // activations and workspaces
-  // Inputs and labels, and their order, and what stages of a pipeline send each other; on a device, inputs and labels of
-  // two micro-batches.
+  std::int64_t process = 0;  // the program and the data that it has read
+  std::int64_t weights = 0;  // parameters, optimizer state, statistics, sums of gradients, and packed weights
+  std::int64_t arena = 0;    // activations and workspaces
+  // Inputs and labels, and their order, and what stages of a pipeline send each other; on a device, inputs and labels
+  // of two micro-batches.
   std::int64_t batches = 0;
   std::int64_t validation = 0;  // in addition, at the end of an epoch
   std::int64_t checkpoint = 0;  // in addition, while one is stored
@@ -48,6 +48,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
 // a model in stages, for each of them.
 struct StageMemory {
   graph::StageLayers layers;
+  int micro_batches = 1;  // whose activations it keeps at a time
   MemoryForecast memory;
 };
 std::vector<StageMemory> least_memory(const nn::Built& built, const TrainConfig& config, const data::Description& data,

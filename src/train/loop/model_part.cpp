@@ -23,7 +23,8 @@ Json json_of(const kernels::Shape& shape) {
 kernels::Shape shape_from(const Json& json) {
   kernels::Shape shape;
   shape.dtype = static_cast<graph::DType>(json.at("dtype").get<int>());
-  for (const Json& dim : json.at("dims")) shape.dims.at(static_cast<std::size_t>(shape.rank++)) = dim.get<std::int64_t>();
+  for (const Json& dim : json.at("dims"))
+    shape.dims.at(static_cast<std::size_t>(shape.rank++)) = dim.get<std::int64_t>();
   return shape;
 }
 

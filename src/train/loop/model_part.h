@@ -1,6 +1,7 @@
-// This rank's part of a model that several ranks hold (graph/passes/partition.h, stages.h): what its session asks of the
-// ranks with the other parts of its stage, and the way of tensors from whole to parts and back. Of a rank that holds its whole model it is
-// the only part, and everything here is what it was given. Used by training_step.cpp and training_loop.cpp.
+// This rank's part of a model that several ranks hold (graph/passes/partition.h, stages.h): what its session asks of
+// the ranks with the other parts of its stage, and the way of tensors from whole to parts and back. Of a rank that
+// holds its whole model it is the only part, and everything here is what it was given. Used by training_step.cpp and
+// training_loop.cpp.
 #pragma once
 
 #include <functional>
@@ -52,7 +53,7 @@ class ModelPart final : public graph::Collectives {
  private:
   // A tensor that some ranks of the row give to the first.
   struct Source {
-    kernels::Shape shape;         // of the whole
+    kernels::Shape shape;           // of the whole
     std::optional<graph::Cut> cut;  // if these ranks have a piece each
     std::vector<int> ranks;
   };

@@ -45,9 +45,9 @@ graph::Partitioned part_of_model(const nn::Built& built, const TrainConfig& conf
 
 graph::TrainingGraph training_graph_of(const nn::Built& built, const TrainConfig& config, const data::Description& data,
                                        kernels::Backend backend, const graph::Partitioned& part, int micro_batches) {
-  graph::TrainingGraph out = graph::to_training(
-      trained_graph(part.graph, built, config, data, backend), config.optimizer, loss_spec(config, data.targets),
-      {precision_of(config, data, backend), backend.can()}, part.partition);
+  graph::TrainingGraph out = graph::to_training(trained_graph(part.graph, built, config, data, backend),
+                                                config.optimizer, loss_spec(config, data.targets),
+                                                {precision_of(config, data, backend), backend.can()}, part.partition);
   const graph::Stage& stage = part.partition.stage;
   const bool late = out.stage.late_begin < out.update_begin;
   if (!stage.is_whole()) out.slots = kept_micro_batches(stage.stages, stage.stage, micro_batches, late);

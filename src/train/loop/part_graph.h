@@ -1,6 +1,6 @@
 // The graphs of the part of a model that one rank holds: a stage (graph/passes/stages.h), and of that one of the parts
-// that ranks compute together (graph/passes/partition.h). Used by training_step.cpp, by the memory forecast and before a
-// training begins, to say what cannot be divided.
+// that ranks compute together (graph/passes/partition.h). Used by training_step.cpp, by the memory forecast and before
+// a training begins, to say what cannot be divided.
 #pragma once
 
 #include <vector>

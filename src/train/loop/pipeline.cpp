@@ -131,9 +131,15 @@ void Pipeline::choose(const PipelineAction& action, graph::RunOptions& options) 
   const std::size_t late = training_.stage.late_begin;
   options.slot = training_.slots > 1 ? action.micro_batch % training_.slots : 0;
   switch (action.kind) {
-    case PipelineAction::kForward: options.first = 0, options.last = training_.loss_end; break;
-    case PipelineAction::kBackward: options.first = training_.loss_end, options.last = late; break;
-    case PipelineAction::kLate: options.first = late, options.last = training_.update_begin; break;
+    case PipelineAction::kForward:
+      options.first = 0, options.last = training_.loss_end;
+      break;
+    case PipelineAction::kBackward:
+      options.first = training_.loss_end, options.last = late;
+      break;
+    case PipelineAction::kLate:
+      options.first = late, options.last = training_.update_begin;
+      break;
   }
   options.guard = {};  // all stages do the whole step, whatever its loss
 }
@@ -259,9 +265,8 @@ std::int64_t Pipeline::bytes_sent() const {
 std::int64_t Pipeline::memory(const graph::TrainingGraph& training, const graph::Stage& stage,
                               const std::vector<std::int64_t>& sizes) {
   const auto bytes = [&](graph::ValueId id) {
-    return id == graph::kNone
-               ? std::int64_t{0}
-               : static_cast<std::int64_t>(graph::concrete(training.graph.value(id), sizes).bytes());
+    return id == graph::kNone ? std::int64_t{0}
+                              : static_cast<std::int64_t>(graph::concrete(training.graph.value(id), sizes).bytes());
   };
   const graph::StageTraining& of_stage = training.stage;
   std::int64_t out = (buffers_of_values(training) + kTwo) * bytes(of_stage.input) + 2 * kTwo * bytes(of_stage.output);

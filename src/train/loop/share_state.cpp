@@ -93,7 +93,8 @@ void share_validation(dist::Communicator& ranks, Validation& made) {
   if (ranks.rank() == 0) return;
   made = {{}, told.at("interrupted").get<bool>()};
   for (const Json& metric : told.at("metrics"))
-    made.metrics.emplace_back(metric.at(0).get<std::string>(), std::bit_cast<double>(metric.at(1).get<std::uint64_t>()));
+    made.metrics.emplace_back(metric.at(0).get<std::string>(),
+                              std::bit_cast<double>(metric.at(1).get<std::uint64_t>()));
 }
 
 }  // namespace mlx::train

@@ -126,7 +126,7 @@ class TrainingStep {
   std::unique_ptr<StepSum> sums_;       // null if the graph sums, or if a batch has one part
   std::unique_ptr<StepSum> late_sums_;  // of what waits for the first stage; null if nothing does
   std::unique_ptr<Pipeline> pipeline_;  // null if this rank's part of the model is not a stage of it
-  StepOutcome summed_;             // of the launched step, if it has sums
+  StepOutcome summed_;                  // of the launched step, if it has sums
   bool asked_to_stop_ = false;
   std::vector<graph::ValueId> collected_;  // of one micro-batch, in the order of StepOutcome
   std::int64_t staged_step_ = 0;
