@@ -175,27 +175,25 @@ Bytes ModelPart::gathered(const Source& source, ByteView own) {
   return std::move(all.data);
 }
 
-graph::Tensors ModelPart::whole(graph::Tensors parts) {
-  if (!divided()) return parts;
+// Averages of weights are given as the weights.
+graph::Tensors ModelPart::whole_model(const graph::Session& session, const graph::Graph& forward) {
   if (grid_.column().rank() > 0) return {};
-  std::erase_if(parts, [&](const auto& each) { return !gives(each.first); });
-  Shapes own;
-  for (const auto& [name, tensor] : parts) own[name] = tensor.shape;
+  const Shapes own = given(session.graph(),
+                           [&](const graph::Value& value) { return forward.find(value.name) != graph::kNone; });
+  const auto bytes_of = [&](const std::string& name) {
+    const auto found = own.find(name);
+    if (found == own.end()) return ByteView{};
+    const std::string average = name + graph::kAverage;
+    const bool averaged = session.graph().find(average) != graph::kNone;
+    return ByteView{static_cast<const std::uint8_t*>(session.state(averaged ? average : name)), found->second.bytes()};
+  };
   const std::map<std::string, Source> all = sources(own);
   if (grid_.row().rank() > 0) {
-    for (const auto& [name, tensor] : parts) dist::send_bytes(grid_.row(), 0, tensor.data);
+    for (const auto& [name, shape] : own) dist::send_bytes(grid_.row(), 0, bytes_of(name));
     return {};
   }
   graph::Tensors out;
-  for (const auto& [name, source] : all) {
-    auto node = parts.extract(name);
-    if (!node.empty() && !source.cut) {
-      out.insert(std::move(node));
-      continue;
-    }
-    const ByteView mine = node.empty() ? ByteView{} : ByteView(node.mapped().data);
-    out[name] = {source.shape, gathered(source, mine)};
-  }
+  for (const auto& [name, source] : all) out[name] = {source.shape, gathered(source, bytes_of(name))};
   return out;
 }
 

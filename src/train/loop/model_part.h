@@ -35,12 +35,12 @@ class ModelPart final : public graph::Collectives {
   // Gives each rank of the row its part of the state that the first has, and their columns the same. `graph`: what this
   // rank trains.
   void share(CheckpointState& whole, const graph::Graph& graph);
-  // Of the parts of all ranks of the row: the whole on the first, which is the only one to need memory for it; nothing
-  // on the others.
-  graph::Tensors whole(graph::Tensors parts);
-  // The same of the session's state, tensor by tensor, so that the first rank never holds all: it is handed to `take`
-  // there, which makes each once in the order of names or fails, and the other ranks serve it meanwhile.
+  // The state of all ranks of the row, whole, tensor by tensor, so that the first rank never holds all: it is handed to
+  // `take` there, which makes each once in the order of names or fails, and the other ranks serve it meanwhile.
   void gather_state(const graph::Session& session, const std::function<void(nn::LateTensors)>& take);
+  // The whole model of this forward graph on the first, which is the only one to need memory for it; nothing on the
+  // others.
+  graph::Tensors whole_model(const graph::Session& session, const graph::Graph& forward);
   // Whether it is so on any rank of the row; whether the first rank says so.
   bool any(bool own);
   bool said_by_first(bool own);

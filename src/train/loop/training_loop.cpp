@@ -334,7 +334,7 @@ class Loop {
     Validation made;
     if (part().said_by_first(data_.valid != nullptr) && makes_checkpoints()) {
       sink_.wait_for_checkpoint();  // so that its copy of the state and the copies here are not in memory together
-      tensors = part().whole(training_.model());
+      tensors = training_.whole_model();
     }
     if (data_.valid && decides()) made = evaluate_now(tensors);
     share_validation(ranks_, made);
@@ -446,7 +446,7 @@ class Loop {
       result.tensors = std::move(now_.best);
       return result;
     }
-    if (makes_checkpoints()) result.tensors = part().whole(training_.model());
+    if (makes_checkpoints()) result.tensors = training_.whole_model();
     check_finite(result.tensors);
     return result;
   }

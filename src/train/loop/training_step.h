@@ -88,6 +88,8 @@ class TrainingStep {
   }
   graph::Tensors state() const;  // everything that outlives a step: what a checkpoint holds
   graph::Tensors model() const;  // of the forward graph; averages replace weights if they are kept
+  // The same of all ranks with parts of the model, on the first of them; nothing on the others.
+  graph::Tensors whole_model() { return part_.divided() ? part_.whole_model(*session_, built_.graph) : model(); }
   const dist::RankGrid& grid() const { return grid_; }
   ModelPart& part() { return part_; }
   const ModelPart& part() const { return part_; }
