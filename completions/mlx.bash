@@ -682,7 +682,7 @@ _mlx_command() {
       esac
       ;;
     'train')
-      options='-c --config --set --resume --fresh --device --ranks --hosts --ship --tp --min-ranks --verify-every --sync-every --hostfile --wire --encrypt --precision --numerics --force --memory --merge --profile --trace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='-c --config --set --resume --fresh --device --ranks --hosts --ship --tp --pp --min-ranks --verify-every --sync-every --hostfile --wire --encrypt --precision --numerics --force --memory --merge --profile --trace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -c|--config) kind=file ;;
         --set) kind=nothing ;;
@@ -691,6 +691,7 @@ _mlx_command() {
         --ranks) kind=nothing ;;
         --hosts) kind=nothing ;;
         --tp) kind=nothing ;;
+        --pp) kind=nothing ;;
         --min-ranks) kind=nothing ;;
         --verify-every) kind=nothing ;;
         --sync-every) kind=nothing ;;
