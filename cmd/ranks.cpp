@@ -110,9 +110,9 @@ train::TrainConfig config_for_ranks(const std::string& file, const std::vector<s
   train::check_ranks(config, ranks);
   if (config.local_sgd.wanted()) return config_for_workers(std::move(config), sets, ranks);
   const std::int64_t sharers = ranks / config.ranks_of_model();
-  if (config.accumulate == 1) {
+  if (const std::int64_t parts = micro_batches_for(config, sharers); config.accumulate == 1 && parts > 1) {
     std::vector<std::string> more = sets;
-    more.push_back(fmt::format("train.accumulate={}", micro_batches_for(config, sharers)));
+    more.push_back(fmt::format("train.accumulate={}", parts));
     config = train::read_train_config(file, more);
   }
   if (config.accumulate % sharers != 0) {

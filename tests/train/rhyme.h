@@ -138,15 +138,15 @@ inline void check_follows(const RankRun& parts, const RankRun& whole, double tol
     CAPTURE(metric);
     const auto &of_parts = parts.sink.metrics.at(metric), &of_whole = whole.sink.metrics.at(metric);
     REQUIRE(of_parts.size() == of_whole.size());
-    for (const auto& [step, value] : of_whole) {
-      CAPTURE(step);
-      CHECK(std::abs(of_parts.at(step) / value - 1) < tolerance);
+    for (const auto& each : of_whole) {
+      CAPTURE(each.first);
+      CHECK(std::abs(of_parts.at(each.first) / each.second - 1) < tolerance);
     }
   }
   REQUIRE(parts.result.tensors.size() == whole.result.tensors.size());
-  for (const auto& [name, tensor] : whole.result.tensors) {
-    CAPTURE(name);
-    CHECK(largest_difference(tensor, parts.result.tensors.at(name)) < 10 * tolerance);
+  for (const auto& each : whole.result.tensors) {
+    CAPTURE(each.first);
+    CHECK(largest_difference(each.second, parts.result.tensors.at(each.first)) < 10 * tolerance);
   }
 }
 

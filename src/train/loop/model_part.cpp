@@ -178,8 +178,8 @@ Bytes ModelPart::gathered(const Source& source, ByteView own) {
 // Averages of weights are given as the weights.
 graph::Tensors ModelPart::whole_model(const graph::Session& session, const graph::Graph& forward) {
   if (grid_.column().rank() > 0) return {};
-  const Shapes own = given(session.graph(),
-                           [&](const graph::Value& value) { return forward.find(value.name) != graph::kNone; });
+  const Shapes own =
+      given(session.graph(), [&](const graph::Value& value) { return forward.find(value.name) != graph::kNone; });
   const auto bytes_of = [&](const std::string& name) {
     const auto found = own.find(name);
     if (found == own.end()) return ByteView{};

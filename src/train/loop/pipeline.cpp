@@ -37,13 +37,13 @@ int buffers_of_values(const graph::TrainingGraph& training) {
 
 }  // namespace
 
-PipelineChannel::PipelineChannel(dist::Communicator& pipeline, int peer, int tag, bool incoming, int buffers)
-    : pipeline_(&pipeline),
+PipelineChannel::PipelineChannel(dist::Courier& courier, int peer, int tag, bool incoming, int buffers)
+    : courier_(&courier),
       peer_(peer),
       tag_(tag),
       incoming_(incoming),
       buffers_(static_cast<std::size_t>(buffers)),
-      transfers_(static_cast<std::size_t>(buffers)) {}
+      tickets_(static_cast<std::size_t>(buffers), 0) {}
 
 void PipelineChannel::begin(int messages, std::size_t bytes) {
   if (!used()) return;
@@ -54,56 +54,45 @@ void PipelineChannel::begin(int messages, std::size_t bytes) {
 
 void PipelineChannel::post(int message) {
   Bytes& buffer = buffers_[place(message)];
-  transfers_[place(message)] = pipeline_->receive(peer_, tag_, buffer.data(), buffer.size());
+  tickets_[place(message)] = courier_->receive(peer_, tag_, buffer.data(), buffer.size());
 }
 
 void PipelineChannel::receive(int message) {
-  dist::Communicator::Transfer& transfer = transfers_[place(message)];
-  if (transfer.id != 0) pipeline_->wait({&transfer, 1});
-  transfer = {};
+  courier_->wait(tickets_[place(message)]);
   if (message + 1 < messages_) post(message + 1);
 }
 
 void PipelineChannel::send(int message, ByteView bytes) {
-  dist::Communicator::Transfer& transfer = transfers_[place(message)];
   Bytes& buffer = buffers_[place(message)];
   CHECK(bytes.size() == buffer.size());
-  if (transfer.id != 0) pipeline_->wait({&transfer, 1});
+  courier_->wait(tickets_[place(message)]);  // the one that the buffer had before
   std::memcpy(buffer.data(), bytes.data(), bytes.size());
-  transfer = pipeline_->send(peer_, tag_, buffer.data(), buffer.size());
+  tickets_[place(message)] = courier_->send(peer_, tag_, buffer.data(), buffer.size());
   bytes_sent_ += static_cast<std::int64_t>(bytes.size());
 }
 
-void PipelineChannel::advance() {
-  if (std::ranges::any_of(transfers_, [](const auto& each) { return each.id != 0; })) pipeline_->advance(transfers_);
-}
-
-void PipelineChannel::end() {
-  if (std::ranges::any_of(transfers_, [](const auto& each) { return each.id != 0; })) pipeline_->wait(transfers_);
-  std::ranges::fill(transfers_, dist::Communicator::Transfer{});
-}
-
 Pipeline::Pipeline(const graph::TrainingGraph& training, const graph::Stage& stage, dist::Communicator& pipeline,
-                   int micro_batches)
+                   int micro_batches, bool in_background)
     : training_(training),
       stage_(stage),
       pipeline_(pipeline),
       schedule_(pipeline_schedule(stage.stages, stage.stage, micro_batches,
                                   training.stage.late_begin < training.update_begin)),
-      micro_batches_(micro_batches) {
+      micro_batches_(micro_batches),
+      courier_(pipeline, in_background) {
   const graph::StageTraining& of_stage = training.stage;
   if (!stage.is_first()) {
-    values_in_ = PipelineChannel(pipeline, stage.stage - 1, kValues, true, buffers_of_values(training));
-    gradients_out_ = PipelineChannel(pipeline, stage.stage - 1, kGradients, false, kTwo);
+    values_in_ = PipelineChannel(courier_, stage.stage - 1, kValues, true, buffers_of_values(training));
+    gradients_out_ = PipelineChannel(courier_, stage.stage - 1, kGradients, false, kTwo);
     add_sent(PipelineAction::kBackward, of_stage.input_gradient, gradients_out_);
   }
   if (!stage.is_last()) {
-    values_out_ = PipelineChannel(pipeline, stage.stage + 1, kValues, false, kTwo);
-    gradients_in_ = PipelineChannel(pipeline, stage.stage + 1, kGradients, true, kTwo);
+    values_out_ = PipelineChannel(courier_, stage.stage + 1, kValues, false, kTwo);
+    gradients_in_ = PipelineChannel(courier_, stage.stage + 1, kGradients, true, kTwo);
     add_sent(PipelineAction::kForward, of_stage.output, values_out_);
   }
   if (of_stage.rows_gradient == graph::kNone) return;
-  rows_ = PipelineChannel(pipeline, stage.is_first() ? stage.stages - 1 : 0, kRows, stage.is_last(), kTwo);
+  rows_ = PipelineChannel(courier_, stage.is_first() ? stage.stages - 1 : 0, kRows, stage.is_last(), kTwo);
   if (stage.is_first()) add_sent(PipelineAction::kBackward, of_stage.rows_gradient, rows_);
 }
 
@@ -111,13 +100,6 @@ void Pipeline::add_sent(PipelineAction::Kind by, graph::ValueId value, PipelineC
   const std::size_t node = node_of(training_.graph, value);
   CHECK(!graph::op_def(training_.graph.nodes[node].op).view);
   sent_.push_back({by, value, node, &channel});
-}
-
-std::vector<PipelineChannel*> Pipeline::channels() {
-  std::vector<PipelineChannel*> out;
-  for (PipelineChannel* channel : {&values_in_, &values_out_, &gradients_in_, &gradients_out_, &rows_})
-    if (channel->used()) out.push_back(channel);
-  return out;
 }
 
 template <typename Body>
@@ -180,30 +162,28 @@ void Pipeline::feed(const PipelineAction& action, std::vector<graph::Feed>& feed
   add(of_stage.total.part, &total_[1]);
 }
 
-// Messages go on while the stage computes, if somebody looks after them.
 void Pipeline::take(const PipelineAction& action, const graph::Session& session, std::size_t node) {
   for (const Sent& each : sent_) {
     if (each.by != action.kind || each.node != node) continue;
     waiting([&] { each.channel->send(action.micro_batch, session.value(each.value)); });
   }
-  constexpr double kOften = 2e-4;  // seconds
+  constexpr double kOften = 1e-3;  // seconds
   const double now = seconds_now();
-  if (now - advanced_ < kOften) return;
-  advanced_ = now;
-  for (PipelineChannel* channel : channels()) channel->advance();
+  if (now - polled_ < kOften) return;
+  polled_ = now;
+  courier_.poll();
 }
 
 void Pipeline::end_step() {
-  waiting([&] {
-    for (PipelineChannel* channel : channels()) channel->end();
-  });
+  waiting([&] { courier_.idle(); });
 }
 
 void Pipeline::share_from_last(Bytes& bytes) {
   waiting([&] { dist::broadcast(pipeline_, stage_.stages - 1, bytes); });
 }
 
-void Pipeline::update(graph::Session& session, std::vector<graph::Feed> feeds, const graph::RunOptions& options) {
+void Pipeline::update(graph::Session& session, const std::vector<graph::Feed>& feeds,
+                      const graph::RunOptions& options) {
   const graph::StageTraining& of_stage = training_.stage;
   graph::RunOptions run = options;
   if (of_stage.total.whole != graph::kNone) {

@@ -104,7 +104,8 @@ void TrainingStep::start(graph::Tensors tensors) {
   }
   if (!stage().is_whole()) {
     CHECK(sums_);
-    pipeline_ = std::make_unique<Pipeline>(training_, stage(), grid_.pipeline(), static_cast<int>(parts()));
+    pipeline_ = std::make_unique<Pipeline>(training_, stage(), grid_.pipeline(), static_cast<int>(parts()),
+                                           grid_.stage().ranks() == 1);
   }
   collected_ = {training_.loss};
   if (counts()) collected_.insert(collected_.end(), {training_.correct, training_.counted});
