@@ -200,7 +200,7 @@ std::vector<ReadyHost> ask_hosts(const std::vector<dist::Host>& hosts, const Ran
   return std::move(asked.hosts);
 }
 
-std::vector<ReadyHost> hosts_left(const std::vector<dist::Host>& hosts, std::int64_t parts, std::int64_t tp,
+std::vector<ReadyHost> hosts_left(const std::vector<dist::Host>& hosts, std::int64_t parts, std::int64_t of_model,
                                   std::int64_t least, const RankNeeds& needs, Context& context) {
   Asked asked = ask_all(hosts, needs, context);
   std::vector<ReadyHost> out;
@@ -213,7 +213,7 @@ std::vector<ReadyHost> hosts_left(const std::vector<dist::Host>& hosts, std::int
     ranks += hosts[i].ranks;
     out.push_back(std::move(asked.hosts[i]));
   }
-  for (; ranks > 0 && (ranks % tp != 0 || parts % (ranks / tp) != 0); --ranks)
+  for (; ranks > 0 && (ranks % of_model != 0 || parts % (ranks / of_model) != 0); --ranks)
     if (--out.back().host.ranks == 0) out.pop_back();
   if (ranks >= least && ranks > 0) return out;
   throw Error(

@@ -40,9 +40,9 @@ int threads_of(const ReadyHost& host);
 // Asks all hosts at once. Tells every problem of every host, and throws if there is one.
 std::vector<ReadyHost> ask_hosts(const std::vector<dist::Host>& hosts, const RankNeeds& needs, Context& context);
 // After ranks were lost: those of the hosts that can still take part, and fewer ranks if `parts` of a batch cannot be
-// shared among all of theirs, of which `tp` hold one model. Says which are left out. Throws kIo if fewer than `least`
-// ranks are left.
-std::vector<ReadyHost> hosts_left(const std::vector<dist::Host>& hosts, std::int64_t parts, std::int64_t tp,
+// shared among all of theirs, of which `of_model` hold one model. Says which are left out. Throws kIo if fewer than
+// `least` ranks are left.
+std::vector<ReadyHost> hosts_left(const std::vector<dist::Host>& hosts, std::int64_t parts, std::int64_t of_model,
                                   std::int64_t least, const RankNeeds& needs, Context& context);
 // Sends each host what it lacks into its cache, from which its ranks read. Interrupted, it goes on where it stopped.
 void send_data(const std::vector<ReadyHost>& hosts, const RankNeeds& needs, Context& context);

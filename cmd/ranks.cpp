@@ -92,26 +92,32 @@ train::TrainConfig config_for_workers(train::TrainConfig config, std::vector<std
   return train::read_train_config(config.file, sets);
 }
 
+// One for each rank that shares a batch; with a pipeline several, up to four for each stage, which then waits for less
+// than a fifth of the time.
+std::int64_t micro_batches_for(const train::TrainConfig& config, std::int64_t sharers) {
+  constexpr std::int64_t kEach = 4;
+  if (config.pp == 1) return sharers;
+  std::int64_t each = kEach * config.pp;
+  while (each > 1 && config.batch % (each * sharers) != 0) --each;
+  return each * sharers;
+}
+
 }  // namespace
 
 train::TrainConfig config_for_ranks(const std::string& file, const std::vector<std::string>& sets, std::int64_t ranks) {
   train::TrainConfig config = train::read_train_config(file, sets);
   ranks = std::max<std::int64_t>(1, ranks);
-  if (ranks % config.tp != 0) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("{}: [train] tp = {}: the number of ranks, {}, is no multiple of it", config.file,
-                            config.tp, ranks),
-                fmt::format("--ranks {}, or --tp 1", (ranks + config.tp - 1) / config.tp * config.tp));
-  }
+  train::check_ranks(config, ranks);
   if (config.local_sgd.wanted()) return config_for_workers(std::move(config), sets, ranks);
-  const std::int64_t sharers = ranks / config.tp;
-  if (sharers > 1 && config.accumulate == 1) {
+  const std::int64_t sharers = ranks / config.ranks_of_model();
+  if (const std::int64_t parts = micro_batches_for(config, sharers); config.accumulate == 1 && parts > 1) {
     std::vector<std::string> more = sets;
-    more.push_back(fmt::format("train.accumulate={}", sharers));
+    more.push_back(fmt::format("train.accumulate={}", parts));
     config = train::read_train_config(file, more);
   }
   if (config.accumulate % sharers != 0) {
-    const std::string each = config.tp > 1 ? fmt::format(", {} for each model", config.tp) : "";
+    const std::string each =
+        config.ranks_of_model() > 1 ? fmt::format(", {} for each model", config.ranks_of_model()) : "";
     throw Error(ErrorKind::kUsage,
                 fmt::format("{}: [train] accumulate = {} micro-batches cannot be shared among {} ranks{}", config.file,
                             config.accumulate, ranks, each),

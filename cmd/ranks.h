@@ -18,8 +18,9 @@ namespace mlx::cmd {
 
 inline constexpr std::int64_t kMostRanks = 4096;
 
-// The config of a training on so many ranks. Those that do not hold parts of one model ([train] tp) share a batch's
-// micro-batches: one each if it does not say how many there are. Throws kUsage if they cannot be shared.
+// The config of a training on so many ranks. Those that do not hold parts of one model ([train] tp and pp) share a
+// batch's micro-batches: one each if it does not say how many there are, with a pipeline several. Throws kUsage if they
+// cannot be shared.
 train::TrainConfig config_for_ranks(const std::string& file, const std::vector<std::string>& sets, std::int64_t ranks);
 
 // The other ranks, if this process is one of several that MPI has started; else null. `wanted`: how many there should

@@ -53,8 +53,40 @@ std::vector<std::string> arguments_of(const TrainCommand& options, const train::
   return out;
 }
 
-void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& hosts, std::int64_t rank_memory,
+Json stages_json(const std::vector<train::StageMemory>& stages) {
+  Json out = Json::array();
+  for (const train::StageMemory& stage : stages) {
+    out.push_back({{"first", stage.layers.first},
+                   {"last", stage.layers.last},
+                   {"micro_batches", stage.micro_batches},
+                   {"memory", train::to_json(stage.memory)}});
+  }
+  return out;
+}
+
+void print_stages(const std::vector<train::StageMemory>& stages, Context& context) {
+  const auto size = [](std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
+  for (std::size_t i = 0; stages.size() > 1 && i < stages.size(); ++i) {
+    const train::StageMemory& stage = stages[i];
+    context.line(fmt::format(
+        "  stage {}  {} to {}, {} without data: weights and optimizer {}, activations of {} micro-batch{} {}", i + 1,
+        stage.layers.first, stage.layers.last, size(stage.memory.peak), size(stage.memory.weights), stage.micro_batches,
+        stage.micro_batches == 1 ? "" : "es", size(stage.memory.arena)));
+  }
+}
+
+// Of the ranks of the stage that sends most.
+dist::Traffic traffic_of(const std::vector<train::StageMemory>& stages) {
+  dist::Traffic most;
+  for (const train::StageMemory& stage : stages)
+    if (stage.traffic.bytes > most.bytes) most = stage.traffic;
+  return most;
+}
+
+void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& hosts, const train::Inquiry& inquiry,
                 Context& context) {
+  const std::int64_t rank_memory = inquiry.memory;
+  const dist::Traffic traffic = traffic_of(inquiry.stages);
   int ranks = 0;
   Json places = Json::array();
   for (const ReadyHost& host : hosts) {
@@ -76,11 +108,21 @@ void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& 
                   {"ranks", ranks},
                   {"tp", config.tp},
                   {"zero", config.zero},
+                  {"pp", config.pp},
                   {"accumulate", config.accumulate},
+                  {"step_traffic", {{"bytes", traffic.bytes}, {"messages", traffic.messages}}},
+                  {"stages", config.pp > 1 ? stages_json(inquiry.stages) : Json::array()},
                   {"hosts", places}});
-  const std::string each = config.tp > 1 ? fmt::format(", {} for each model", config.tp) : "";
+  const std::string each =
+      config.ranks_of_model() > 1 ? fmt::format(", {} for each model", config.ranks_of_model()) : "";
   context.line(fmt::format("would train {} on {}{}, a batch in {} parts", context.bold(config.name),
                            counted(static_cast<std::uint64_t>(ranks), "rank"), each, config.accumulate));
+  if (traffic.bytes > 0) {
+    context.line(fmt::format("  each rank sends {} of gradients in {} a step",
+                             format_bytes(static_cast<std::uint64_t>(traffic.bytes)),
+                             counted(static_cast<std::uint64_t>(traffic.messages), "message")));
+  }
+  print_stages(inquiry.stages, context);
   for (const ReadyHost& host : hosts) {
     if (host.host.ranks == 0) continue;
     if (host.lacks_mlx) {
@@ -117,6 +159,7 @@ std::vector<dist::Host> hosts_of(const TrainCommand& options, Context& context) 
   if (options.min_ranks < 0 || options.min_ranks > kMostRanks)
     fail(ErrorKind::kUsage, "--min-ranks {}: expected 1 to {}", options.min_ranks, kMostRanks);
   if (options.tp < 0) fail(ErrorKind::kUsage, "--tp {}: expected the number of ranks that hold one model", options.tp);
+  if (options.pp < 0) fail(ErrorKind::kUsage, "--pp {}: expected the number of stages of a model", options.pp);
   if (options.verify_every < 0)
     fail(ErrorKind::kUsage, "--verify-every {}: expected a number of steps", options.verify_every);
   if (!options.hosts.empty()) return dist::parse_hosts(options.hosts);
@@ -151,7 +194,7 @@ int launch(const TrainCommand& options, const std::vector<dist::Host>& hosts, co
       hosts.size() > 1 || context.dry_run()
           ? ask_hosts(hosts, needs, context)
           : std::vector<ReadyHost>{{hosts[0], {.program = executable_path(), .cores = threads_here(context)}}};
-  if (context.dry_run()) return print_plan(config, ready, inquiry.memory, context), 0;
+  if (context.dry_run()) return print_plan(config, ready, inquiry, context), 0;
   send_data(ready, needs, context);
   // Failures that follow each other soon are not those of hosts.
   constexpr double kSoon = 60;  // seconds
@@ -166,7 +209,7 @@ int launch(const TrainCommand& options, const std::vector<dist::Host>& hosts, co
       context.progress().warn(error.message);
     }
     context.progress().interruption().check();
-    ready = hosts_left(hosts, config.accumulate, config.tp, options.min_ranks, needs, context);
+    ready = hosts_left(hosts, config.accumulate, config.ranks_of_model(), options.min_ranks, needs, context);
     again = true;
     context.say(fmt::format("going on from the last checkpoint on {}", hosts_text(ready)));
   }

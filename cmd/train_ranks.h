@@ -19,6 +19,7 @@ struct TrainCommand {
   std::int64_t ranks = 0;  // 0: not given
   std::int64_t tp = 0;     // sets train.tp; 0: not given
   std::string zero;        // the config's
+  std::int64_t pp = 0;     // sets train.pp; 0: not given
   std::string hosts, hostfile;
   std::int64_t min_ranks = 0;  // 0: a lost rank ends the training
   bool ship = false;

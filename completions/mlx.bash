@@ -683,6 +683,7 @@ _mlx_command() {
       ;;
     'train')
       options='-c --config --set --resume --fresh --device --ranks --hosts --ship --tp --zero --min-ranks --verify-every --sync-every --hostfile --wire --encrypt --precision --numerics --force --memory --merge --profile --trace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='-c --config --set --resume --fresh --device --ranks --hosts --ship --tp --pp --min-ranks --verify-every --sync-every --hostfile --wire --encrypt --precision --numerics --force --memory --merge --profile --trace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -c|--config) kind=file ;;
         --set) kind=nothing ;;
@@ -692,6 +693,7 @@ _mlx_command() {
         --hosts) kind=nothing ;;
         --tp) kind=nothing ;;
         --zero) kind='choice 0 1' ;;
+        --pp) kind=nothing ;;
         --min-ranks) kind=nothing ;;
         --verify-every) kind=nothing ;;
         --sync-every) kind=nothing ;;

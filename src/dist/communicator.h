@@ -48,6 +48,8 @@ class Communicator {
   // Whether all are done, and then they need no wait(). Those that are done have the id 0 afterwards. Does not wait for
   // other ranks, but if nothing moves may pause for some microseconds.
   virtual bool advance(std::span<Transfer> transfers) = 0;
+  // The same without a pause, for whoever has other work meanwhile.
+  virtual bool poll(std::span<Transfer> transfers) = 0;
   // Whether messages are sealed between the ranks (sealed.h).
   virtual bool encrypted() const { return false; }
 

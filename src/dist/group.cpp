@@ -30,6 +30,7 @@ class Group final : public Communicator {
   }
   void wait(std::span<Transfer> transfers) override { all_.wait(transfers); }
   bool advance(std::span<Transfer> transfers) override { return all_.advance(transfers); }
+  bool poll(std::span<Transfer> transfers) override { return all_.poll(transfers); }
 
  private:
   int member(int rank) const { return members_.at(static_cast<std::size_t>(rank)); }

@@ -101,16 +101,23 @@ class LocalRank final : public Communicator {
     shared_->changed.wait_for(lock, std::chrono::microseconds(200), [&] {
       return std::ranges::any_of(transfers, moves) || std::ranges::none_of(transfers, is_open);
     });
-    for (Transfer& transfer : transfers)
-      if (has_ended(transfer)) take(transfer);
-    return std::ranges::none_of(transfers, is_open);
+    return take_ended(transfers);
+  }
+  bool poll(std::span<Transfer> transfers) override {
+    const std::lock_guard lock(shared_->mutex);
+    return take_ended(transfers);
   }
 
  private:
-  // The mutex is held in both.
+  // The mutex is held in all of them.
   bool has_ended(const Transfer& transfer) const {
     const auto found = shared_->receives.find(transfer.id);
     return found == shared_->receives.end() || found->second.arrived || shared_->gone.contains(found->second.from);
+  }
+  bool take_ended(std::span<Transfer> transfers) {
+    for (Transfer& transfer : transfers)
+      if (has_ended(transfer)) take(transfer);
+    return std::ranges::all_of(transfers, [](const Transfer& transfer) { return transfer.id == 0; });
   }
   void take(Transfer& transfer) {
     const auto found = shared_->receives.find(std::exchange(transfer.id, 0));

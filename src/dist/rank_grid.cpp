@@ -8,19 +8,25 @@
 
 namespace mlx::dist {
 
-RankGrid::RankGrid(Communicator& all, int row) : all_(all) {
-  CHECK(row >= 1 && all.ranks() % row == 0);
+RankGrid::RankGrid(Communicator& all, int parts, int stages) : all_(all) {
+  const int row = parts * stages, own = all.rank();
+  CHECK(parts >= 1 && stages >= 1 && all.ranks() % row == 0);
+  pipeline_ = lone_rank();
   if (row == 1) {
     row_ = lone_rank();
     return;
   }
-  std::vector<int> in_row, in_column;
-  for (int rank = 0; rank < all.ranks(); ++rank) {
-    if (rank / row == all.rank() / row) in_row.push_back(rank);
-    if (rank % row == all.rank() % row) in_column.push_back(rank);
-  }
-  row_ = group_of(all, in_row);
-  column_ = group_of(all, in_column);
+  const auto group = [&](const auto& has) {
+    std::vector<int> members;
+    for (int rank = 0; rank < all.ranks(); ++rank)
+      if (has(rank)) members.push_back(rank);
+    return group_of(all, members);
+  };
+  row_ = group([&](int rank) { return rank / row == own / row; });
+  column_ = group([&](int rank) { return rank % row == own % row; });
+  if (stages == 1) return;
+  stage_ = group([&](int rank) { return rank / parts == own / parts; });
+  pipeline_ = group([&](int rank) { return rank / row == own / row && rank % parts == own % parts; });
 }
 
 }  // namespace mlx::dist

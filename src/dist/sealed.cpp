@@ -114,7 +114,7 @@ class SealedRanks final : public Communicator {
     while (!advance(transfers)) continue;
   }
   bool advance(std::span<Transfer> transfers) override {
-    move_frames();
+    move_frames([&] { carrier_->advance(first_); });
     const Transfer* open = nullptr;
     for (Transfer& transfer : transfers) {
       if (!open_.contains(transfer.id)) transfer.id = 0;
@@ -122,6 +122,12 @@ class SealedRanks final : public Communicator {
     }
     activity().waits_for = open ? open_.at(open->id) : -1;
     return !open;
+  }
+  bool poll(std::span<Transfer> transfers) override {
+    move_frames([&] { carrier_->poll(first_); });
+    for (Transfer& transfer : transfers)
+      if (!open_.contains(transfer.id)) transfer.id = 0;
+    return std::ranges::all_of(transfers, [](const Transfer& transfer) { return transfer.id == 0; });
   }
   Activity& activity() const override { return carrier_->activity(); }
 
@@ -184,11 +190,12 @@ class SealedRanks final : public Communicator {
     ++under_way_;
   }
 
-  // Ends those that are done, of the first under way in each channel. The carrier pauses if there is none.
-  void move_frames() {
+  // Ends those that are done, of the first under way in each channel. `advance` is the carrier's, of first_.
+  template <typename Advance>
+  void move_frames(const Advance& advance) {
     first_.clear();
     for (const Channel* const channel : busy_) first_.push_back(channel->frames.front().carried);
-    if (!first_.empty()) carrier_->advance(first_);
+    if (!first_.empty()) advance();
     for (std::size_t i = 0; i < first_.size(); ++i)
       if (first_[i].id == 0) end_frame(*busy_[i]);
     std::erase_if(busy_, [](const Channel* channel) { return channel->messages.empty(); });

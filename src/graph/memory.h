@@ -9,6 +9,15 @@
 
 namespace mlx::graph {
 
+// The values that nodes before `split` write and nodes from there on read may exist several times: a run of a session
+// uses one of these slots (RunOptions::slot). So the first nodes can run for one batch before the others have run for
+// another.
+struct KeptValues {
+  std::size_t split = 0;
+  int slots = 1;
+  bool operator==(const KeptValues&) const = default;
+};
+
 struct FreeMemory {
   const kernels::Device* device = nullptr;
   void operator()(void* memory) const { device->release(memory); }

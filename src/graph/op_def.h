@@ -116,6 +116,12 @@ Cost cost_of(const Node& node, std::span<const kernels::Shape> inputs, std::span
 // returns the gradient of each of `wrt`, named "NAME.grad" (kNone if the loss does not depend on it). The gradients of
 // a value with several uses are added from the last use to the first. Unneeded nodes are left for remove_dead. Throws
 // kUsage if an operation on the way has no backward.
-std::vector<ValueId> differentiate(Graph& graph, ValueId loss, const std::vector<ValueId>& wrt);
+// `given`: values whose gradients come from elsewhere, as other values; the gradients of the graph's own nodes are
+// added to these. With them `loss` may be kNone.
+struct GivenGradient {
+  ValueId value = kNone, gradient = kNone;
+};
+std::vector<ValueId> differentiate(Graph& graph, ValueId loss, const std::vector<ValueId>& wrt,
+                                   const std::vector<GivenGradient>& given = {});
 
 }  // namespace mlx::graph

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "graph/passes/partition.h"
 #include "train/build_model.h"
+#include "train/loop/part_graph.h"
 #include "train/trainer.h"
 
 namespace mlx::train {
@@ -14,24 +14,32 @@ namespace {
 
 // Throws kUsage if so many ranks cannot hold the parts of the model.
 void check_parts(const TrainConfig& config, const nn::Built& built) {
-  if (config.tp == 1) return;
-  const std::string place = fmt::format("{}: [train] tp = {}: ", config.file, config.tp);
+  if (config.ranks_of_model() == 1) return;
+  const std::string place = fmt::format("{}: [train] {}: ", config.file, division_text(config));
+  const char* const keys = config.tp == 1 ? "pp" : config.pp == 1 ? "tp" : "tp and pp";
+  const auto refuse = [&](const std::string& what, const std::string& hint) {
+    throw Error(ErrorKind::kUsage, place + what, hint);
+  };
   if (built.lora)
-    throw Error(ErrorKind::kUsage, place + "adapters are trained by ranks that hold the whole model",
-                "leave tp or [model] lora out");
-  if (!built.frozen.empty())
-    throw Error(ErrorKind::kUsage, place + "frozen weights are for ranks that hold the whole model",
-                "leave tp or [model] freeze out");
+    refuse("adapters are trained by ranks that hold the whole model",
+           fmt::format("leave {} or [model] lora out", keys));
+  if (!built.frozen.empty()) {
+    refuse("frozen weights are for ranks that hold the whole model",
+           fmt::format("leave {} or [model] freeze out", keys));
+  }
   if (config.local_sgd.wanted())
-    throw Error(ErrorKind::kUsage, place + "the workers of local SGD hold whole models", "leave tp or sync_every out");
-  if (config.optimizer.name == "muon")
-    throw Error(ErrorKind::kUsage, place + "muon works on whole matrices",
-                "use optimizer = \"adamw\", or leave tp out");
+    refuse("the workers of local SGD hold whole models", fmt::format("leave {} or sync_every out", keys));
+  if (config.tp > 1 && config.optimizer.name == "muon")
+    refuse("muon works on whole matrices", "use optimizer = \"adamw\", or leave tp out");
+  if (config.pp > 1 && config.accumulate == 1) {
+    refuse("stages work on different micro-batches of a batch, and it has one",
+           "set accumulate to several times pp, and batch to a multiple of it");
+  }
   try {
-    (void)graph::partition(built.graph, static_cast<int>(config.tp), 0);
+    (void)part_of_model(built, config, 0);
   } catch (const Error& error) {
-    throw Error(ErrorKind::kUsage, place + error.message,
-                "tp divides the heads, kv_heads and hidden widths of gpt2 and llama");
+    refuse(error.message, config.tp > 1 ? "tp divides the heads, kv_heads and hidden widths of gpt2 and llama"
+                                        : "pp cuts gpt2 and llama behind each attention and each mlp");
   }
 }
 
@@ -45,9 +53,9 @@ void check_zero(const TrainConfig& config) {
   if (config.local_sgd.wanted())
     throw Error(ErrorKind::kUsage, place + "each worker of local SGD has an optimizer of its own",
                 "leave zero or sync_every out");
-  if (config.tp > 1)
+  if (config.ranks_of_model() > 1)
     throw Error(ErrorKind::kUsage, place + "the optimizer's state is divided among ranks that hold whole models",
-                "leave zero or tp out");
+                config.tp > 1 ? "leave zero or tp out" : "leave zero or pp out");
 }
 
 }  // namespace

@@ -215,6 +215,7 @@ Json summary_of(const Training& t, const TrainingResult& result) {
     out["ranks"] = ranks_of(t);
     if (t.config.tp > 1) out["tp"] = t.config.tp;
     if (t.config.zero > 0) out["zero"] = t.config.zero;
+    if (t.config.pp > 1) out["pp"] = t.config.pp;
     Json communication = {{"bytes_sent", result.communication.bytes_sent},
                           {"seconds", result.communication.exchanging},
                           {"waiting", result.communication.waiting},
@@ -359,9 +360,8 @@ Inquiry ask_training(registry::Repository& repository, const TrainConfig& config
   out.dataset = t.dataset.digest;
   if (t.base) out.base = t.base->version.digest;
   out.known = work::known_answer(repository, t.work).has_value();
-  if (!out.known)
-    out.memory =
-        least_memory(t.built, t.config, t.data, options.planned_ranks, t.options.backend, repository.pool()).peak;
+  if (!out.known) out.stages = least_memory(t.built, t.config, t.data, options.planned_ranks, t.options.backend);
+  for (const StageMemory& stage : out.stages) out.memory = std::max(out.memory, stage.memory.peak);
   return out;
 }
 

@@ -4,11 +4,13 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "dist/communicator.h"
 #include "kernels/backend.h"
 #include "registry/versions/runs.h"
 #include "train/config/config.h"
+#include "train/loop/memory.h"
 #include "train/loop/profile.h"
 #include "work/numerics.h"
 
@@ -49,10 +51,11 @@ TrainOutcome train(registry::Repository& repository, const TrainConfig& config, 
                    Progress& progress);
 // What train() would do, of which it does nothing.
 struct Inquiry {
-  bool known = false;          // it would be `unchanged`
-  Digest dataset;              // that it reads
-  std::optional<Digest> base;  // the model that it starts from
-  std::int64_t memory = 0;     // bytes that each of TrainOptions::planned_ranks takes at least, without its data
+  bool known = false;               // it would be `unchanged`
+  Digest dataset;                   // that it reads
+  std::optional<Digest> base;       // the model that it starts from
+  std::int64_t memory = 0;          // bytes that each of TrainOptions::planned_ranks takes at least, without its data
+  std::vector<StageMemory> stages;  // the same for each stage; one if there is no pipeline
 };
 Inquiry ask_training(registry::Repository& repository, const TrainConfig& config, const TrainOptions& options,
                      Progress& progress);

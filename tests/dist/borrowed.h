@@ -20,6 +20,7 @@ class Borrowed : public Communicator {
   }
   void wait(std::span<Transfer> transfers) override { ranks_.wait(transfers); }
   bool advance(std::span<Transfer> transfers) override { return ranks_.advance(transfers); }
+  bool poll(std::span<Transfer> transfers) override { return ranks_.poll(transfers); }
 
  private:
   Communicator& ranks_;

@@ -25,11 +25,13 @@ std::vector<char> depends_on(const Graph& graph, const std::vector<ValueId>& wrt
 
 }  // namespace
 
-std::vector<ValueId> differentiate(Graph& graph, ValueId loss, const std::vector<ValueId>& wrt) {
+std::vector<ValueId> differentiate(Graph& graph, ValueId loss, const std::vector<ValueId>& wrt,
+                                   const std::vector<GivenGradient>& given) {
   const std::size_t forward_nodes = graph.nodes.size();
   const std::vector<char> depends = depends_on(graph, wrt);
   std::vector<ValueId> gradient(graph.values.size(), kNone);
-  bool started = false;
+  for (const GivenGradient& each : given) gradient[index(each.value)] = each.gradient;
+  bool started = loss == kNone && !given.empty();
   for (std::size_t i = forward_nodes; i-- > 0;) {
     const Node node = graph.nodes[i];  // a copy, because adding nodes moves them
     const bool is_loss = op_def(node.op).loss && node.outputs[0] == loss;

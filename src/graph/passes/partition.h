@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/passes/stages.h"
 
 namespace mlx::graph {
 
@@ -26,6 +27,8 @@ struct Cut {
 struct Partition {
   int parts = 1, part = 0;                       // of which this is one
   std::map<std::string, Cut, std::less<>> cuts;  // of the forward graph's parameters; the others every part has
+
+  Stage stage{};  // of the model, of which this is a part
 
   // The cut of a parameter, or of a state that belongs to it, NAME.m; null if every part has it.
   const Cut* cut_of(std::string_view name) const;

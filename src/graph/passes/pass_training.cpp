@@ -1,6 +1,7 @@
 // From a forward graph to one that trains it (loss, backward, optimizer), and to one that measures the loss.
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -97,12 +98,41 @@ struct Trained {
   ValueId parameter = kNone, gradient = kNone;
 };
 
-std::vector<Trained> trained_parameters(Graph& graph, ValueId loss) {
+// Adds the inputs of a stage's gradients that come from elsewhere.
+std::vector<GivenGradient> add_given(Graph& graph, const Stage& stage, StageTraining& ids) {
+  std::vector<GivenGradient> given;
+  const auto add = [&](const std::string& name, ValueId& gradient) {
+    const ValueId value = graph.find(name);
+    gradient = graph.input(name + ".grad", DType::kF32, graph.value(value).dims);
+    given.push_back({value, gradient});
+  };
+  if (!stage.output.empty()) {
+    ids.output = graph.find(stage.output);
+    add(stage.output, ids.output_gradient);
+  }
+  if (stage.is_last() && !stage.rows.empty()) add(stage.rows, ids.rows_gradient);
+  return given;
+}
+
+std::vector<Trained> trained_parameters(Graph& graph, ValueId loss, const Stage& stage, StageTraining& ids) {
   std::vector<ValueId> parameters;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    if (graph.values[i].role == Role::kParameter) parameters.push_back(static_cast<ValueId>(i));
+    if (graph.values[i].role == Role::kParameter && !stage.copies(graph.values[i].name))
+      parameters.push_back(static_cast<ValueId>(i));
   }
-  const std::vector<ValueId> gradients = differentiate(graph, loss, parameters);
+  std::vector<ValueId> wanted = parameters;
+  if (!stage.input.empty()) wanted.push_back(ids.input = graph.find(stage.input));
+  if (!stage.is_last() && stage.is_first() && !stage.rows.empty()) wanted.push_back(graph.find(stage.rows));
+  std::vector<ValueId> gradients;
+  if (stage.is_whole()) {
+    gradients = differentiate(graph, loss, wanted);
+  } else {
+    gradients = differentiate(graph, loss, wanted, add_given(graph, stage, ids));
+  }
+  for (std::size_t i = parameters.size(); i < wanted.size(); ++i) {
+    (wanted[i] == ids.input ? ids.input_gradient : ids.rows_gradient) = gradients[i];
+    graph.outputs.push_back(gradients[i]);
+  }
   std::vector<Trained> trained;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (gradients[i] != kNone) trained.push_back({parameters[i], gradients[i]});
@@ -127,21 +157,53 @@ ValueId accumulate(Graph& graph, std::vector<Trained>& trained) {
   return factors;
 }
 
-// The norm over all gradients as one vector, parameter after parameter. Gradients that every part has count once.
-ValueId norm_of_all(Graph& graph, const std::vector<Trained>& trained, const Partition& partition) {
-  ValueId norm = kNone, of_part = kNone;
+// Adds a parameter's gradient to the norm of those before it.
+void add_to_norm(Graph& graph, const Trained& each, const Partition& partition, StageTraining::Norms& norms) {
+  const std::string name = graph.value(each.parameter).name;
+  ValueId& sum = partition.cut_of(name) ? norms.part : norms.whole;
+  std::vector<ValueId> inputs{each.gradient};
+  if (sum != kNone) inputs.push_back(sum);
+  sum = graph.add(Op::kNorm, {}, std::move(inputs), name + ".norm")[0];
+}
+
+// The norms of this stage's runs of parameters, each after those of the runs before it, which come from other stages.
+StageTraining::Norms norms_in_runs(Graph& graph, const std::vector<Trained>& trained, const Partition& partition,
+                                   TrainingGraph& ids) {
+  StageTraining& stage = ids.stage;
+  const auto add_inputs = [&](const std::string& name) -> StageTraining::Norms {
+    const ValueId whole = graph.input(name, DType::kF32, {Dim::of(1)});
+    if (partition.parts == 1) return {whole, kNone};
+    return {whole, graph.input(name + ".part", DType::kF32, {Dim::of(1)})};
+  };
+  stage.before = add_inputs("gradient_norm.before");
+  stage.total = add_inputs("gradient_norm.total");
   for (const Trained& each : trained) {
-    const std::string name = graph.value(each.parameter).name;
-    ValueId& sum = partition.cut_of(name) ? of_part : norm;
-    std::vector<ValueId> inputs{each.gradient};
-    if (sum != kNone) inputs.push_back(sum);
-    sum = graph.add(Op::kNorm, {}, std::move(inputs), name + ".norm")[0];
+    const int run = partition.stage.run_of.find(graph.value(each.parameter).name)->second;
+    if (stage.runs.empty() || stage.runs.back().run != run)
+      stage.runs.push_back({run, graph.nodes.size() - ids.update_begin, 0, stage.before});
+    add_to_norm(graph, each, partition, stage.runs.back().norms);
+    stage.runs.back().end = graph.nodes.size() - ids.update_begin;
   }
-  if (of_part == kNone) return norm;
+  for (const StageTraining::Run& run : stage.runs)
+    for (const ValueId id : {run.norms.whole, run.norms.part})
+      if (id != kNone && graph.value(id).role == Role::kActivation) graph.outputs.push_back(id);
+  stage.apply_begin = graph.nodes.size() - ids.update_begin;
+  return stage.total;
+}
+
+// The norm over all gradients as one vector, parameter after parameter. Gradients that every part has count once.
+ValueId norm_of_all(Graph& graph, const std::vector<Trained>& trained, const Partition& partition, TrainingGraph& ids) {
+  StageTraining::Norms norms;
+  if (!partition.stage.is_whole()) {
+    norms = norms_in_runs(graph, trained, partition, ids);
+  } else {
+    for (const Trained& each : trained) add_to_norm(graph, each, partition, norms);
+  }
+  if (norms.part == kNone) return norms.whole;
   Attrs attrs;
   attrs.groups = partition.parts;
-  std::vector<ValueId> inputs{graph.add(Op::kAllGather, attrs, {of_part}, "gradient_norm.parts")[0]};
-  if (norm != kNone) inputs.push_back(norm);
+  std::vector<ValueId> inputs{graph.add(Op::kAllGather, attrs, {norms.part}, "gradient_norm.parts")[0]};
+  if (norms.whole != kNone) inputs.push_back(norms.whole);
   return graph.add(Op::kNorm, {}, std::move(inputs), "gradient_norm.whole")[0];
 }
 
@@ -172,7 +234,7 @@ Applied factor_of_gradients(Graph& graph, const std::vector<Trained>& trained, f
   if (trained.empty()) return {};
   Attrs attrs;
   attrs.clip = clip;
-  std::vector<ValueId> inputs{norm_of_all(graph, trained, partition)};
+  std::vector<ValueId> inputs{norm_of_all(graph, trained, partition, ids)};
   if (ids.loss_scale != kNone) inputs.push_back(ids.loss_scale);
   const std::vector<ValueId> made = graph.add(Op::kGradientScale, attrs, std::move(inputs), "gradient_scale");
   if (clip > 0) {
@@ -203,6 +265,35 @@ ValueId norm_of_state(Graph& graph) {
   return norm;
 }
 
+// Moves the nodes that wait for the gradient of rows behind the others.
+void put_last(Graph& graph, ValueId rows_gradient) {
+  std::vector<char> waits(graph.values.size(), 0);
+  waits[index(rows_gradient)] = 1;
+  const auto is_late = [&](const Node& node) {
+    const bool late =
+        std::ranges::any_of(node.inputs, [&](ValueId id) { return id != kNone && waits[index(id)] != 0; });
+    for (const ValueId id : node.outputs)
+      if (late && id != kNone) waits[index(id)] = 1;
+    return late;
+  };
+  std::vector<Node> early, late;
+  for (Node& node : graph.nodes) {
+    const bool waiting = is_late(node);
+    (waiting ? late : early).push_back(std::move(node));
+  }
+  std::ranges::move(late, std::back_inserter(early));
+  graph.nodes = std::move(early);
+}
+
+// Of the gradient of rows.
+std::size_t first_reader(const TrainingGraph& training) {
+  const std::vector<Node>& nodes = training.graph.nodes;
+  const auto reads = [&](const Node& node) {
+    return std::ranges::find(node.inputs, training.stage.rows_gradient) != node.inputs.end();
+  };
+  return static_cast<std::size_t>(std::ranges::find_if(nodes, reads) - nodes.begin());
+}
+
 // remove_dead renumbers, so the values that the caller wants are found again by name.
 TrainingGraph cleaned(const Graph& graph, const Loss& loss, const TrainingGraph& ids) {
   TrainingGraph result;
@@ -218,9 +309,21 @@ TrainingGraph cleaned(const Graph& graph, const Loss& loss, const TrainingGraph&
   result.loss = again(loss.loss);
   result.correct = again(loss.correct);
   result.counted = again(loss.counted);
-  result.loss_end = producer(result.graph, result.loss) + 1;
+  result.stage = ids.stage;
+  StageTraining& stage = result.stage;
+  for (ValueId* id : {&stage.input, &stage.input_gradient, &stage.output, &stage.output_gradient, &stage.rows_gradient,
+                      &stage.before.whole, &stage.before.part, &stage.total.whole, &stage.total.part})
+    *id = again(*id);
+  for (StageTraining::Run& run : stage.runs) run.norms = {again(run.norms.whole), again(run.norms.part)};
+  result.loss_end = producer(result.graph, result.loss != kNone ? result.loss : stage.output) + 1;
   // Everything in the updates is needed, so only nodes before them were removed.
   result.update_begin = result.graph.nodes.size() - (graph.nodes.size() - ids.update_begin);
+  stage.late_begin = result.update_begin;
+  if (result.loss != kNone && stage.rows_gradient != kNone) stage.late_begin = first_reader(result);
+  // They are taken as soon as they are written, and need not stay until the end of the step.
+  std::erase_if(result.graph.outputs, [&](ValueId id) {
+    return id == stage.output || id == stage.input_gradient || (result.loss == kNone && id == stage.rows_gradient);
+  });
   return result;
 }
 
@@ -238,11 +341,16 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   Graph graph = forward;
   choose_streams(graph);
   fuse_activations(graph, false);
-  const Loss loss = add_loss(graph, loss_spec);
-  graph.outputs = {loss.loss};
-  if (loss.correct != kNone) graph.outputs.insert(graph.outputs.end(), {loss.correct, loss.counted});
-  std::vector<Trained> trained = trained_parameters(graph, loss.loss);
+  const Stage& stage = partition.stage;
+  CHECK(stage.is_whole() || (optimizer.accumulate && precision.precision != Precision::kF16));
+  Loss loss;
+  if (stage.is_last()) {
+    loss = add_loss(graph, loss_spec);
+    graph.outputs = {loss.loss};
+    if (loss.correct != kNone) graph.outputs.insert(graph.outputs.end(), {loss.correct, loss.counted});
+  }
   TrainingGraph ids;
+  std::vector<Trained> trained = trained_parameters(graph, loss.loss, stage, ids.stage);
   if (precision.precision == Precision::kF16) ids.loss_scale = scale_gradients(graph, loss.loss);
   if (factors != DType::kF32) multiply_in_half(graph, factors, can);
   if (can.adds_in_norms) fuse_residuals(graph);
@@ -251,6 +359,7 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   ids.learning_rate = graph.input("learning_rate", DType::kF32, {Dim::of(1)});
   if (optimizer.average) ids.average = graph.input("average", DType::kF32, {Dim::of(2)});
   if (optimizer.accumulate) ids.accumulation = accumulate(graph, trained);
+  if (stage.is_last() && ids.stage.rows_gradient != kNone) put_last(graph, ids.stage.rows_gradient);
   ids.update_begin = graph.nodes.size();
   Applied applied;
   if (optimizer.clip > 0 || ids.loss_scale != kNone)

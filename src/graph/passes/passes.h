@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/memory.h"
 #include "graph/passes/partition.h"
 #include "graph/weights.h"
 #include "kernels/backend.h"
@@ -47,6 +48,27 @@ struct PrecisionSpec {
   kernels::Capabilities can;
 };
 inline constexpr const char* kLossScale = "loss_scale";  // state f32[2]; a training starts with kFirstLossScale, 0
+// What the training graph of a stage (stages.h) has beside the loss of the last one.
+struct StageTraining {
+  // What comes from the stage before, or goes to the next, and the gradients that go the other way. Those that come are
+  // inputs; those that go are whole when the node that writes them has run. kNone for none.
+  ValueId input = kNone, input_gradient = kNone, output = kNone, output_gradient = kNone;
+  ValueId rows_gradient = kNone;  // goes from the first stage to the last one
+  std::size_t late_begin = 0;     // the nodes from here to update_begin wait for it; update_begin if there are none
+  // The norm over all gradients, if they are clipped: f32[1] inputs of the runs before, and of all runs. The second of
+  // each is of what ranks with other parts have too, and must be gathered.
+  struct Norms {
+    ValueId whole = kNone, part = kNone;
+  };
+  Norms before, total;
+  struct Run {
+    int run = 0;                     // of Stage::runs
+    std::size_t begin = 0, end = 0;  // its nodes, counted from update_begin
+    Norms norms;                     // of this run and those before
+  };
+  std::vector<Run> runs;
+  std::size_t apply_begin = 0;  // the nodes from here on, counted from update_begin, need the total
+};
 struct TrainingGraph {
   Graph graph;
   ValueId labels = kNone;         // input: "labels" s32[…] for softmax, "targets" f32[…,outputs] for the others
@@ -59,6 +81,13 @@ struct TrainingGraph {
   ValueId state_norm = kNone;     // output f32[1], if the host cannot look: finite if the state after a step is
   std::size_t loss_end = 0;       // the nodes before this one compute the loss, and write no parameter
   std::size_t update_begin = 0;   // with `accumulate`: the nodes from here on are for the last micro-batch only
+  StageTraining stage;            // of a graph that is one stage of a model
+  int slots = 1;                  // the micro-batches whose values are kept at a time; see kept()
+
+  // What a session keeps of the micro-batches that wait for other stages.
+  KeptValues kept() const {
+    return {slots > 1 ? (stage.late_begin < update_begin ? stage.late_begin : loss_end) : 0, slots};
+  }
 };
 inline constexpr const char* kGradientSum =
     ".grad_sum";  // suffix of a parameter's name: a state that does not outlive a step

@@ -112,7 +112,7 @@ Bucket make_bucket(const Graph& graph, const std::vector<std::int64_t>& symbol_s
     workspace[i] = bucket.steps.back().kernel.plan().workspace_bytes;
     bucket.visits_host = bucket.visits_host || bucket.steps.back().kernel.plan().visits_host;
   }
-  bucket.plan = plan_memory(graph, bytes, workspace, options.reuse_memory);
+  bucket.plan = plan_memory(graph, bytes, workspace, options.reuse_memory, options.kept);
   return bucket;
 }
 

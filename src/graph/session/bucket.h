@@ -41,6 +41,7 @@ struct Bucket {
 struct BucketOptions {
   kernels::Backend backend;
   bool reuse_memory;
+  KeptValues kept{};
 };
 
 // `constants` by value: data that will not change as long as the bucket lives, null for the others. Throws kUsage

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "graph/op_def.h"
@@ -140,10 +141,31 @@ std::size_t place_best(std::vector<Block>& blocks) {
   return best_arena;
 }
 
+// Places kept blocks side by side, because all of them are alive at the split, and the others in the arena.
+MemoryPlan in_slots(MemoryPlan plan, const KeptValues& kept) {
+  const int split = static_cast<int>(kept.split);
+  std::vector<Block> others;
+  for (Block& block : plan.blocks) {
+    block.kept = block.first < split && block.last >= split;
+    if (!block.kept) {
+      others.push_back(block);
+      continue;
+    }
+    block.offset = plan.slot_bytes;
+    plan.slot_bytes += block.bytes;
+  }
+  plan.slots = kept.slots;
+  plan.arena_bytes = others.empty() ? 0 : place_best(others);
+  std::size_t at = 0;
+  for (Block& block : plan.blocks)
+    if (!block.kept) block.offset = others[at++].offset;
+  return plan;
+}
+
 }  // namespace
 
 MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> bytes, std::span<const std::size_t> workspace,
-                       bool reuse) {
+                       bool reuse, const KeptValues& kept) {
   const int nodes = static_cast<int>(graph.nodes.size());
   MemoryPlan plan;
   plan.root.resize(graph.values.size());
@@ -177,6 +199,7 @@ MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> bytes, s
     plan.blocks.push_back({aligned(workspace[at]), 0, reuse ? i : 0, reuse ? i : nodes});
   }
   plan.most_alive = most_alive(plan.blocks, graph.nodes.size());
+  if (kept.slots > 1) return in_slots(std::move(plan), kept);
   plan.arena_bytes = plan.blocks.empty() ? 0 : place_best(plan.blocks);
   return plan;
 }

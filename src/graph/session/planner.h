@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/memory.h"
 
 namespace mlx::graph {
 
@@ -19,6 +20,7 @@ struct Block {
   std::size_t bytes = 0;
   std::size_t offset = 0;
   int first = 0, last = 0;
+  bool kept = false;  // in each slot, and not in the arena
 };
 
 struct MemoryPlan {
@@ -27,12 +29,15 @@ struct MemoryPlan {
   std::vector<int> workspace;  // by node: index into blocks, -1 for none
   std::vector<Block> blocks;
   std::size_t arena_bytes = 0;
+  std::size_t slot_bytes = 0;  // of the kept values
+  int slots = 0;               // 0: nothing is kept, all is in the arena
+  std::size_t bytes() const { return arena_bytes + static_cast<std::size_t>(slots) * slot_bytes; }
   std::size_t most_alive = 0;  // bytes alive at once at the worst node: a lower bound for any plan
 };
 
 // `bytes` by value (rounded up here), `workspace` by node. Without `reuse` every value has its own memory: the oracle
-// for tests.
+// for tests. With several slots the kept values are beside the arena: slot after slot, all of them in each.
 MemoryPlan plan_memory(const Graph& graph, std::span<const std::size_t> bytes, std::span<const std::size_t> workspace,
-                       bool reuse = true);
+                       bool reuse = true, const KeptValues& kept = {});
 
 }  // namespace mlx::graph

@@ -204,6 +204,7 @@ TrainingGraph recompute(const TrainingGraph& training, const std::vector<NodeRan
     std::optional<Copies> copies = copy_range(training, out.graph, range);
     if (!copies) continue;
     if (copies->before < training.update_begin) out.update_begin += copies->nodes.size();
+    if (copies->before < training.stage.late_begin) out.stage.late_begin += copies->nodes.size();
     all.push_back(std::move(*copies));
   }
   std::vector<Node> nodes;
@@ -221,7 +222,7 @@ Fitted fit_memory(const TrainingGraph& training, const std::vector<std::int64_t>
   const auto wanted = [](const Fitted& fitted) { return fitted.memory.arena + fitted.memory.packed; };
   const auto tried = [&](TrainingGraph graph) {
     Fitted out{std::move(graph), {}, 0, false};
-    out.memory = planned_memory(out.training.graph, sizes, backend, true);
+    out.memory = planned_memory(out.training.graph, sizes, backend, true, out.training.kept());
     out.nodes = out.training.graph.nodes.size() - training.graph.nodes.size();
     out.fits = wanted(out) <= bytes;
     return out;

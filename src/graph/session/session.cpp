@@ -187,6 +187,7 @@ void Session::State::launch(const RunOptions& run) {
   tiled = tiles_for(run);
   if (tiled) return tiled->run(sizes[static_cast<std::size_t>(tiling.symbol)], fed, held, pool);
   Bucket& bucket = bucket_for_sizes();
+  slot = run.slot;
   fill_pointers(bucket);
   const kernels::RandomKey key = key_of(run);
   args.seed = key.seed;
@@ -409,9 +410,18 @@ std::span<std::uint8_t> Session::writable_state(ValueId id) {
   return {static_cast<std::uint8_t*>(s.held[index(id)].data), s.held[index(id)].bytes};
 }
 
+std::span<std::uint8_t> Session::writable_state(const std::string& name) {
+  State& s = *state_;
+  const ValueId id = s.held_named(name);
+  const Held& held = s.held[index(id)];
+  CHECK(!s.on_device && !held.weight);
+  ++s.version[index(id)];
+  return {static_cast<std::uint8_t*>(held.data), held.bytes};
+}
+
 std::size_t Session::arena_bytes() const {
   if (state_->tiled) return state_->tiled->arena_bytes();
-  return state_->current ? state_->current->plan.arena_bytes : 0;
+  return state_->current ? state_->current->plan.bytes() : 0;
 }
 
 std::int64_t Session::plans() const {

@@ -13,11 +13,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/parallel.h"
 #include "graph/graph.h"
+#include "graph/memory.h"
 #include "graph/session/collectives.h"
 #include "graph/weights.h"
 #include "kernels/backend.h"
@@ -31,6 +33,7 @@ struct SessionOptions {
   bool reuse_memory = true;  // false: every value has its own memory (an oracle for tests)
   // For inference on the host: the examples per tile (tiles.h); -1: as many as is fast, 0: all.
   std::int64_t tile = -1;
+  KeptValues kept{};                   // on the host, in training
   Collectives* collectives = nullptr;  // for a graph with collective operations, on the host; outlives the session
 };
 
@@ -43,6 +46,7 @@ struct Feed {
 struct RunOptions {
   std::uint64_t step = 0;                       // of random numbers and of optimizers
   std::uint64_t part = 0;                       // the micro-batch of the step; each has its own random numbers
+  int slot = 0;                                 // of SessionOptions::kept
   std::size_t first = 0, last = SIZE_MAX;       // runs only nodes [first, last); other values stay as they are
   std::function<bool(std::size_t node)> after;  // called after each node; false: stop
   // On the host: the run ends before this node if `value`, an f32 scalar and an output of the nodes before, is not
@@ -114,6 +118,8 @@ class Session {
   void set_state(ValueId value, ByteView bytes);  // several threads may set different ones
   // In training on the host: the memory of a parameter or state, for somebody who writes it now.
   std::span<std::uint8_t> writable_state(ValueId value);
+  // On the host: its bytes, to be written before the next run.
+  std::span<std::uint8_t> writable_state(const std::string& name);
 
   std::size_t arena_bytes() const;      // of the last bucket
   std::int64_t plans() const;           // how often the graph was planned, for new sizes or sizes that had been dropped

@@ -221,7 +221,7 @@ Bucket Session::State::make_bucket_of(const std::vector<std::int64_t>& symbol_si
     const bool known_now = role == Role::kConstant || (role == Role::kParameter && !options.training);
     if (known_now && device.host) constants[i] = held[i].data;
   }
-  return make_bucket(graph, symbol_sizes, constants, {options.backend, options.reuse_memory});
+  return make_bucket(graph, symbol_sizes, constants, {options.backend, options.reuse_memory, options.kept});
 }
 
 // Null if this run must be whole: its nodes are observed, or the batch is not worth cutting.
@@ -264,11 +264,11 @@ Bucket& Session::State::bucket_for_sizes() {
     }
   }
   current->last_use = ++uses;
-  if (current->plan.arena_bytes > arena_capacity) {
+  if (current->plan.bytes() > arena_capacity) {
     arena.reset();  // first, so that two never exist at once
     arena_capacity = 0;
-    arena = take(current->plan.arena_bytes, "activations");
-    arena_capacity = current->plan.arena_bytes;
+    arena = take(current->plan.bytes(), "activations");
+    arena_capacity = current->plan.bytes();
   }
   return *current;
 }
@@ -282,9 +282,12 @@ void Session::State::drop_buckets() {
 }
 
 void* Session::State::address(const Bucket& bucket, ValueId id) {
-  const int block = bucket.plan.block[index(id)];
-  if (block >= 0)
-    return static_cast<std::uint8_t*>(arena.get()) + bucket.plan.blocks[static_cast<std::size_t>(block)].offset;
+  if (const int at = bucket.plan.block[index(id)]; at >= 0) {
+    const Block& block = bucket.plan.blocks[static_cast<std::size_t>(at)];
+    const std::size_t before =
+        block.kept ? bucket.plan.arena_bytes + static_cast<std::size_t>(slot) * bucket.plan.slot_bytes : 0;
+    return static_cast<std::uint8_t*>(arena.get()) + before + block.offset;
+  }
   const ValueId root = bucket.plan.root[index(id)];
   if (held[index(root)].data) return held[index(root)].data;
   return const_cast<void*>(fed[index(root)]);  // inputs are never written: validate() and the shape rules ensure it

@@ -46,6 +46,7 @@ struct Session::State {
   std::int64_t plans = 0;
   Memory arena;
   std::size_t arena_capacity = 0;
+  int slot = 0;                     // of this run
   Tiling tiling;                    // for inference on the host; other runs are whole
   std::list<Tiles> tiles;           // by size of a tile
   Tiles* tiled = nullptr;           // the tiles of the last run, null if it was whole

@@ -69,7 +69,7 @@ std::size_t planned_arena(const Graph& graph, const std::vector<std::int64_t>& s
 }
 
 PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
-                             bool training) {
+                             bool training, const KeptValues& kept) {
   // Kernels may look at constants when they are prepared, but their workspace does not depend on the values. Zeros
   // without backing pages are enough for all of them.
   PlannedMemory planned;
@@ -87,8 +87,8 @@ PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>
     const Role role = graph.values[i].role;
     if (role == Role::kConstant || (role == Role::kParameter && !training)) constants[i] = zeros.get();
   }
-  const Bucket bucket = make_bucket(graph, sizes, constants, {backend, true});
-  planned.arena = bucket.plan.arena_bytes;
+  const Bucket bucket = make_bucket(graph, sizes, constants, {backend, true, kept});
+  planned.arena = bucket.plan.bytes();
   for (const Step& step : bucket.steps) {
     if (step.kernel.plan().packed_input >= 0) planned.packed += step.kernel.plan().packed_bytes;
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/memory.h"
 #include "kernels/backend.h"
 
 namespace mlx::graph {
@@ -44,7 +45,7 @@ struct PlannedMemory {
 };
 // `training` as in SessionOptions. States with symbolic sizes count at `sizes`.
 PlannedMemory planned_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
-                             bool training);
+                             bool training, const KeptValues& kept = {});
 // The same for an inference session with a pool of `threads` threads; it may cut the batch into tiles (tiles.h).
 PlannedMemory inference_memory(const Graph& graph, const std::vector<std::int64_t>& sizes, kernels::Backend backend,
                                int threads);

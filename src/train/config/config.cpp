@@ -86,6 +86,7 @@ void read_train(TomlReader table, TrainConfig& config, const data::Kind& kind) {
   config.optimizer.accumulate = config.accumulate > 1;
   config.tp = table.integer("tp", 1, kMostParts, 1);
   config.zero = table.integer("zero", 0, 1, 0);
+  config.pp = table.integer("pp", 1, kMostParts, 1);
   config.ema = table.number("ema", 0, 0.999999, 0);
   config.optimizer.average = config.ema > 0;
   config.selection = read_selection(table, !config.valid_split.empty() || config.hold_out.wanted());
@@ -170,6 +171,25 @@ TrainConfig parse_train_config(const std::string& text, const std::string& file,
   top.finish();
   read_train(std::move(train), config, guess_kind(config));
   return config;
+}
+
+std::string division_text(const TrainConfig& config) {
+  std::string out = config.tp > 1 ? fmt::format("tp = {}", config.tp) : "";
+  if (config.pp > 1) out += fmt::format("{}pp = {}", out.empty() ? "" : ", ", config.pp);
+  return out;
+}
+
+void check_ranks(const TrainConfig& config, std::int64_t ranks) {
+  const std::int64_t each = config.ranks_of_model();
+  if (ranks % each == 0) return;
+  const bool both = config.tp > 1 && config.pp > 1;
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{}: [train] {}: the number of ranks, {}, is no multiple of {}", config.file,
+                          division_text(config), ranks, both ? fmt::format("their product, {}", each) : "it"),
+              fmt::format("--ranks {}, or {}", (ranks + each - 1) / each * each,
+                          both            ? "another --tp and --pp"
+                          : config.tp > 1 ? "--tp 1"
+                                          : "--pp 1"));
 }
 
 void settle(TrainConfig& config, const data::Kind& kind, std::int64_t examples) {

@@ -51,9 +51,11 @@ struct TrainConfig {
   std::int64_t accumulate = 1;  // the number of micro-batches in a batch; in local SGD in a worker's share of it
   LocalSgdConfig local_sgd;
   std::string wire = "f32";  // "f32" or "bf16": how gradients, or with local SGD moves of weights, go to other ranks
-  std::int64_t tp = 1;       // the number of ranks that hold the parts of one model
-  std::int64_t zero = 0;     // 1: ranks share the optimizer's state; changes no bit
-  double ema = 0;            // decay of the weights' average; 0: none
+  std::int64_t tp = 1;       // the number of ranks that hold the parts of each layer
+  std::int64_t pp = 1;       // the number of stages of layers, each on `tp` ranks of its own
+  std::int64_t ranks_of_model() const { return tp * pp; }
+  std::int64_t zero = 0;  // 1: ranks share the optimizer's state; changes no bit
+  double ema = 0;         // decay of the weights' average; 0: none
   SelectionConfig selection;
   CheckpointInterval checkpoint_every;
   bool keep_state = true;       // keep the optimizer state of a done training, so that it can be extended
@@ -70,6 +72,10 @@ TrainConfig read_train_config(const std::string& file, const std::vector<std::st
 // The same for the file's text.
 TrainConfig parse_train_config(const std::string& text, const std::string& file,
                                const std::vector<std::string>& sets = {});
+// What divides the model: "tp = 2, pp = 4"; "" if nothing does.
+std::string division_text(const TrainConfig& config);
+// Throws kUsage if so many ranks cannot hold whole models.
+void check_ranks(const TrainConfig& config, std::int64_t ranks);
 // Sets the defaults that depend on the data: the optimizer (Kind::optimizer), and a batch of 128. With fewer than 1024
 // training `examples` the batch is the largest power of two that gives an epoch eight batches.
 void settle(TrainConfig& config, const data::Kind& kind, std::int64_t examples);

@@ -8,6 +8,8 @@
 #include "base/json.h"
 #include "base/process_use.h"
 #include "dist/local_ranks.h"
+#include "dist/traffic.h"
+#include "graph/passes/split_updates.h"
 #include "graph/session/recompute.h"
 #include "train/evaluate/evaluate.h"
 #include "train/evaluate/tally.h"
@@ -127,21 +129,41 @@ struct HeldApart {
   std::int64_t largest = 0;  // tensor of the whole state
 };
 
-HeldApart held_apart(const TrainingStep& training, const nn::Built& built, const TrainConfig& config, bool decides) {
-  HeldApart out;
-  const graph::Graph& graph = training.graph();
-  const graph::Partition& partition = training.part().partition();
+// Calls `each(value, bytes, bytes of the whole)` for what outlives a step of a part of the model.
+template <typename Each>
+void for_each_held(const graph::Graph& graph, const graph::Partition& partition, const Each& each) {
   const std::vector<std::int64_t> ones(graph.symbols.size(), 1);
   for (const graph::Value& value : graph.values) {
     if (!graph::outlives_step(value.role) || value.name.ends_with(graph::kGradientSum)) continue;
     const auto bytes = static_cast<std::int64_t>(graph::concrete(value, ones).bytes());
     const graph::Cut* const cut = partition.cut_of(value.name);
-    const std::int64_t whole = bytes * (cut && cut->axis >= 0 ? partition.parts : 1);
-    const bool of_model = built.graph.find(value.name) != graph::kNone;
+    each(value, bytes, bytes * (cut && cut->axis >= 0 ? partition.parts : 1));
+  }
+}
+
+HeldApart held_apart(const TrainingStep& training, const nn::Built& built, const TrainConfig& config,
+                     const data::Description& data, kernels::Backend backend, bool decides) {
+  HeldApart out;
+  const auto add_whole = [&](const graph::Graph& graph, const graph::Partition& partition) {
+    for_each_held(graph, partition, [&](const graph::Value& value, std::int64_t, std::int64_t whole) {
+      if (partition.stage.copies(value.name)) return;
+      out.state += whole;
+      out.largest = std::max(out.largest, whole);
+      if (built.graph.find(value.name) != graph::kNone) out.model += whole;
+    });
+  };
+  const graph::Partition& own = training.part().partition();
+  for_each_held(training.graph(), own, [&](const graph::Value& value, std::int64_t bytes, std::int64_t) {
     out.own_state += bytes;
-    out.state += whole;
-    out.largest = std::max(out.largest, whole);
-    if (of_model) out.own_model += bytes, out.model += whole;
+    if (built.graph.find(value.name) != graph::kNone) out.own_model += bytes;
+  });
+  for (int stage = 0; stage < own.stage.stages; ++stage) {
+    if (stage == own.stage.stage) {
+      add_whole(training.graph(), own);
+      continue;
+    }
+    const graph::Partitioned other = part_of_model(built, config, stage * own.parts);
+    add_whole(training_graph_of(built, config, data, backend, other, 1).graph, other.partition);
   }
   if (const OptimizerShard* const shard = training.shard()) {
     out.own_state += shard->size().largest_rank;
@@ -183,6 +205,44 @@ std::int64_t bytes_of_sums(const graph::Graph& graph, const TrainConfig& config,
   return dist::GradientSum::memory(bytes, ranks, static_cast<int>(config.accumulate), wire_of(config));
 }
 
+bool shares_updates(const TrainConfig& config, int sharers) {
+  return config.zero > 0 && sharers > 1 && config.accumulate > 1;
+}
+
+// What so many ranks sum in a step.
+std::vector<SummedValue> summed(const graph::TrainingGraph& training, const TrainConfig& config, int sharers,
+                                kernels::Backend backend, SummedNodes nodes = {}) {
+  const auto cuts = [backend](std::int64_t elements) { return OptimizerShard::cuts_of(elements, backend); };
+  return StepSum::summed(training, config.accumulate, wire_of(config), nodes,
+                         shares_updates(config, sharers) ? StepSum::CutsOf(cuts) : StepSum::CutsOf());
+}
+
+dist::Traffic traffic_of(const graph::TrainingGraph& training, const TrainConfig& config, int sharers,
+                         kernels::Backend backend) {
+  dist::Traffic out;
+  if (config.accumulate == 1 || config.local_sgd.wanted()) return out;
+  const std::size_t late = training.stage.late_begin;
+  for (const SummedNodes nodes : {SummedNodes{0, late}, SummedNodes{late, training.update_begin}}) {
+    if (nodes.begin >= training.update_begin) continue;
+    std::vector<dist::SummedArray> arrays;
+    for (const SummedValue& value : summed(training, config, sharers, backend, nodes)) arrays.push_back(value.array);
+    const dist::Traffic traffic = dist::traffic_of(arrays, sharers, static_cast<int>(config.accumulate));
+    out.bytes += traffic.bytes;
+    out.messages += traffic.messages;
+  }
+  return out;
+}
+
+// Takes the updates out of the graph, and returns the bytes that they take on the rank that has most of them.
+std::int64_t split_off(graph::TrainingGraph& training, const TrainConfig& config, int sharers,
+                       kernels::Backend backend) {
+  const std::vector<std::unique_ptr<dist::Communicator>> together = dist::local_ranks(sharers);  // say nothing here
+  graph::SplitUpdates split = graph::split_updates(training);
+  training = split.rest;
+  const OptimizerShard shard(std::move(split), summed(training, config, sharers, backend), *together[0], backend);
+  return shard.size().largest_rank;
+}
+
 // The optimizer's state that is not in the session.
 std::int64_t bytes_of_shard(const TrainingStep& training) {
   return training.shard() ? training.shard()->size().largest_rank : 0;
@@ -195,7 +255,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   TrainingSize size = wanted;
   std::int64_t free_limit = 0;  // of the device, where that is what limits
   const graph::TrainingGraph& whole = training.training();
-  const HeldApart apart = held_apart(training, built, config, size.decides);
+  const HeldApart apart = held_apart(training, built, config, data.train->describe(), backend, size.decides);
   MemoryForecast out;
   LocalSgd::Memory local;
   if (config.local_sgd.wanted()) local = LocalSgd::memory(whole.graph, built.graph, config.local_sgd, wire_of(config));
@@ -216,7 +276,9 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
     check_machine(config, out);
   }
   const std::vector<std::int64_t> sizes = sizes_of(whole.graph, config.batch / config.accumulate, built.context);
-  const graph::PlannedMemory planned = graph::planned_memory(whole.graph, sizes, backend, true);
+  const graph::Stage& stage = training.part().partition().stage;
+  if (!stage.is_whole()) out.batches += Pipeline::memory(whole, stage, sizes);
+  const graph::PlannedMemory planned = graph::planned_memory(whole.graph, sizes, backend, true, whole.kept());
   if (own_memory) {
     out.batches = 2 * static_cast<std::int64_t>(planned.fed);  // the next is sent while one is computed
     // After planning, because libraries take their memory then.
@@ -247,26 +309,33 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   return out;
 }
 
-MemoryForecast least_memory(const nn::Built& built, const TrainConfig& config, const data::Description& data, int ranks,
-                            kernels::Backend backend, Pool& pool) {
-  // Those that hold parts, of a model or of the optimizer's state, which say nothing to each other here. The first of a
-  // model is the one that needs most.
-  const std::vector<std::unique_ptr<dist::Communicator>> together =
-      dist::local_ranks(config.zero > 0 ? ranks : static_cast<int>(config.tp));
-  const TrainingStep training(built, config, data, backend, *together[0], pool);
-  const int sharers = std::max(1, ranks / static_cast<int>(config.tp));
-  const graph::Graph& graph = training.graph();
-  const std::vector<std::int64_t> sizes = sizes_of(graph, config.batch / config.accumulate, built.context);
-  const graph::PlannedMemory planned = graph::planned_memory(graph, sizes, backend, true);
-  MemoryForecast out;
-  out.process = kProcess;
-  out.batches =
-      data.batch_bytes({.batch = config.batch / sharers, .context = built.context, .augment = config.reading.augment});
-  out.weights = static_cast<std::int64_t>(planned.held + planned.packed) + bytes_of_sums(graph, config, sharers) +
-                bytes_of_shard(training);
-  out.arena = static_cast<std::int64_t>(planned.arena);
-  out.peak = out.process + out.weights + out.arena + out.batches;
-  return out;
+std::vector<StageMemory> least_memory(const nn::Built& built, const TrainConfig& config, const data::Description& data,
+                                      int ranks, kernels::Backend backend) {
+  const int parts = static_cast<int>(config.tp), stages = static_cast<int>(config.pp);
+  const int sharers = std::max(1, ranks / (parts * stages));
+  std::vector<StageMemory> all;
+  for (int stage = 0; stage < stages; ++stage) {
+    // Of the ranks of a stage, the first is the one that needs most.
+    const graph::Partitioned part = part_of_model(built, config, stage * parts);
+    graph::TrainingGraph training =
+        training_graph_of(built, config, data, backend, part, static_cast<int>(config.accumulate / sharers));
+    const dist::Traffic traffic = traffic_of(training, config, sharers, backend);
+    const std::int64_t shard = shares_updates(config, sharers) ? split_off(training, config, sharers, backend) : 0;
+    const graph::Graph& graph = training.graph;
+    const std::vector<std::int64_t> sizes = sizes_of(graph, config.batch / config.accumulate, built.context);
+    const graph::PlannedMemory planned = graph::planned_memory(graph, sizes, backend, true, training.kept());
+    MemoryForecast out;
+    out.process = kProcess;
+    out.batches = data.batch_bytes(
+        {.batch = config.batch / sharers, .context = built.context, .augment = config.reading.augment});
+    if (stages > 1) out.batches += Pipeline::memory(training, part.partition.stage, sizes);
+    out.weights =
+        static_cast<std::int64_t>(planned.held + planned.packed) + bytes_of_sums(graph, config, sharers) + shard;
+    out.arena = static_cast<std::int64_t>(planned.arena);
+    out.peak = out.process + out.weights + out.arena + out.batches;
+    all.push_back({graph::layers_of(part.graph, part.partition.stage), training.slots, out, traffic});
+  }
+  return all;
 }
 
 std::int64_t held_at_peak(kernels::Backend backend) {

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/json_fwd.h"
+#include "dist/tree_sum.h"
 #include "train/loop/training_data.h"
 #include "train/loop/training_step.h"
 
@@ -17,10 +19,12 @@ struct MemoryForecast {
   // As in --device: everything is that device's memory, and checkpoints and the program take none of it. Empty: the
   // host.
   std::string device;
-  std::int64_t process = 0;     // the program and the data that it has read
-  std::int64_t weights = 0;     // parameters, optimizer state, statistics, sums of gradients, and packed weights
-  std::int64_t arena = 0;       // activations and workspaces
-  std::int64_t batches = 0;     // inputs and labels, and their order; on a device, those of two micro-batches
+  std::int64_t process = 0;  // the program and the data that it has read
+  std::int64_t weights = 0;  // parameters, optimizer state, statistics, sums of gradients, and packed weights
+  std::int64_t arena = 0;    // activations and workspaces
+  // Inputs and labels, and their order, and what stages of a pipeline send each other; on a device, inputs and labels
+  // of two micro-batches.
+  std::int64_t batches = 0;
   std::int64_t validation = 0;  // in addition, at the end of an epoch
   std::int64_t checkpoint = 0;  // in addition, while one is stored
   std::int64_t peak = 0;
@@ -41,9 +45,16 @@ struct TrainingSize {
 MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const TrainConfig& config,
                            const TrainingData& data, const TrainingSize& size, kernels::Backend backend);
 
-// What each of so many ranks takes at least, without its data: before any is read, for a host that is to have ranks.
-MemoryForecast least_memory(const nn::Built& built, const TrainConfig& config, const data::Description& data, int ranks,
-                            kernels::Backend backend, Pool& pool);
+// What each of so many ranks takes at least, without its data, and sends: before any is read, for a host that is to
+// have ranks. Of a model in stages, for each of them.
+struct StageMemory {
+  graph::StageLayers layers;
+  int micro_batches = 1;  // whose activations it keeps at a time
+  MemoryForecast memory;
+  dist::Traffic traffic;  // of gradients and statistics, in a step; none of local SGD
+};
+std::vector<StageMemory> least_memory(const nn::Built& built, const TrainConfig& config, const data::Description& data,
+                                      int ranks, kernels::Backend backend);
 
 // What the forecast is about, as it was: bytes.
 std::int64_t held_at_peak(kernels::Backend backend);

@@ -1,5 +1,6 @@
 #include "train/loop/share_state.h"
 
+#include <bit>
 #include <utility>
 
 #include "base/hash.h"
@@ -86,12 +87,14 @@ void share_refusal(dist::Communicator& ranks, const std::optional<Error>& own) {
 void share_validation(dist::Communicator& ranks, Validation& made) {
   if (ranks.ranks() == 1) return;
   Json metrics = Json::array();
-  for (const auto& [name, value] : made.metrics) metrics.push_back({name, value});
+  // By their bits: a loss may be no number, which JSON does not have.
+  for (const auto& [name, value] : made.metrics) metrics.push_back({name, std::bit_cast<std::uint64_t>(value)});
   const Json told = told_by_rank_0(ranks, {{"interrupted", made.interrupted}, {"metrics", metrics}});
   if (ranks.rank() == 0) return;
   made = {{}, told.at("interrupted").get<bool>()};
   for (const Json& metric : told.at("metrics"))
-    made.metrics.emplace_back(metric.at(0).get<std::string>(), metric.at(1).get<double>());
+    made.metrics.emplace_back(metric.at(0).get<std::string>(),
+                              std::bit_cast<double>(metric.at(1).get<std::uint64_t>()));
 }
 
 }  // namespace mlx::train

@@ -32,7 +32,8 @@ void share_work(dist::Communicator& ranks, SharedWork& work);
 // Gives all ranks rank 0's state.
 void share_state(dist::Communicator& ranks, CheckpointState& state);
 
-// By which ranks compare their state: of what all of them have, and of what those with this part of the model have.
+// By which ranks compare their state: of what all with this stage of the model have, and of what those with this part
+// of it have.
 struct StateDigests {
   Digest of_all, of_part;
 };

@@ -38,10 +38,10 @@ T scalar(ByteView bytes) {
 
 }  // namespace
 
-std::vector<StepSum::Array> StepSum::arrays_of(const graph::TrainingGraph& training) {
+std::vector<StepSum::Array> StepSum::arrays_of(const graph::TrainingGraph& training, SummedNodes nodes) {
   std::vector<Array> arrays;
   const graph::Graph& graph = training.graph;
-  for (std::size_t node = 0; node < training.update_begin; ++node) {
+  for (std::size_t node = nodes.begin; node < std::min(nodes.end, training.update_begin); ++node) {
     for (const graph::ValueId id : graph.nodes[node].outputs) {
       if (id == graph::kNone || graph.value(id).role != graph::Role::kState) continue;
       arrays.push_back({id, node, !graph.value(id).name.ends_with(graph::kGradientSum)});
@@ -51,9 +51,9 @@ std::vector<StepSum::Array> StepSum::arrays_of(const graph::TrainingGraph& train
 }
 
 std::vector<SummedValue> StepSum::summed(const graph::TrainingGraph& training, std::int64_t micro_batches,
-                                         dist::Wire wire, const CutsOf& cuts_of) {
+                                         dist::Wire wire, SummedNodes nodes, const CutsOf& cuts_of) {
   std::vector<SummedValue> out{{"", {micro_batches * static_cast<std::int64_t>(kSlots) + 1}}};
-  for (const Array& array : arrays_of(training)) {
+  for (const Array& array : arrays_of(training, nodes)) {
     const graph::Value& value = training.graph.value(array.value);
     dist::SummedArray& of = out.emplace_back(SummedValue{value.name, {elements_of(value)}}).array;
     if (array.mean) continue;
@@ -65,11 +65,11 @@ std::vector<SummedValue> StepSum::summed(const graph::TrainingGraph& training, s
 }
 
 StepSum::StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks,
-                 dist::Wire wire, bool in_background, const CutsOf& cuts_of)
+                 dist::Wire wire, bool in_background, SummedNodes nodes, const CutsOf& cuts_of)
     : training_(training),
       micro_batches_(micro_batches),
-      arrays_(arrays_of(training)),
-      sum_(ranks, static_cast<int>(micro_batches), sizes_of(summed(training, micro_batches, wire, cuts_of)),
+      arrays_(arrays_of(training, nodes)),
+      sum_(ranks, static_cast<int>(micro_batches), sizes_of(summed(training, micro_batches, wire, nodes, cuts_of)),
            in_background),
       part_(sum_.terms().begin),
       before_(arrays_.size()) {
@@ -104,7 +104,7 @@ void StepSum::take_counters(graph::Session& session) {
   counters_taken_ = true;
   counters_.assign(static_cast<std::size_t>(micro_batches_) * kSlots + 1, 0.0f);
   float* const own = counters_.data() + static_cast<std::size_t>(part_) * kSlots;
-  own[kLoss] = scalar<float>(session.value(training_.loss));
+  if (training_.loss != graph::kNone) own[kLoss] = scalar<float>(session.value(training_.loss));
   own[kLabels] = static_cast<float>(labels_);
   if (training_.correct != graph::kNone) {
     own[kCorrect] = static_cast<float>(scalar<std::int32_t>(session.value(training_.correct)));
@@ -142,10 +142,11 @@ StepSum::Totals StepSum::totals(std::int64_t& labels) {
   return out;
 }
 
-StepSum::Totals StepSum::finish(graph::Session& session, Pool& pool) {
+StepSum::Totals StepSum::finish(graph::Session& session, Pool& pool, const std::function<void(Totals&)>& share) {
   sum_.wait();
   std::int64_t labels = 0;
-  const Totals out = totals(labels);
+  Totals out = totals(labels);
+  if (share) share(out);
   const float by_label = 1.0f / static_cast<float>(std::max<std::int64_t>(1, labels));
   const float by_part = 1.0f / static_cast<float>(micro_batches_);
   const auto write = [&](std::int64_t i) {

@@ -4,6 +4,7 @@
 // how many ranks trained it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -28,16 +29,21 @@ struct SummedValue {
   dist::SummedArray array;
 };
 
+struct SummedNodes {
+  std::size_t begin = 0, end = SIZE_MAX;
+};
+
 class StepSum {
  public:
   // Where the pieces of a gradient of so many elements may end, if ranks own pieces (OptimizerShard).
   using CutsOf = std::function<std::vector<std::int64_t>(std::int64_t elements)>;
   // Of a training graph that accumulates. `ranks` must outlive it. `in_background` as of GradientSum.
-  // `wire`: that of gradients; all else is f32. `cuts_of`: ranks own pieces of gradients; empty: all get all.
+  // `wire`: that of gradients; all else is f32. `nodes`: of what they complete. `cuts_of`: ranks own pieces of
+  // gradients; empty: all get all.
   StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks, dist::Wire wire,
-          bool in_background = true, const CutsOf& cuts_of = {});
+          bool in_background = true, SummedNodes nodes = {}, const CutsOf& cuts_of = {});
   static std::vector<SummedValue> summed(const graph::TrainingGraph& training, std::int64_t micro_batches,
-                                         dist::Wire wire, const CutsOf& cuts_of);
+                                         dist::Wire wire, SummedNodes nodes, const CutsOf& cuts_of);
 
   dist::Terms terms() const { return sum_.terms(); }  // this rank's micro-batches
   // What the next micro-batch counts in the step: its labels.
@@ -53,8 +59,9 @@ class StepSum {
   };
   void ask_to_stop() { asked_to_stop_ = true; }
   // Waits for the other ranks. If the loss is finite, the session has the step's gradients and running statistics
-  // afterwards; else all is as the last micro-batch left it. Gradients that ranks own are in sums() instead.
-  Totals finish(graph::Session& session, Pool& pool);
+  // afterwards; else all is as the last micro-batch left it. Gradients that ranks own are in sums() instead. `share` may
+  // replace the totals, of a stage that has no loss by those of one that has.
+  Totals finish(graph::Session& session, Pool& pool, const std::function<void(Totals&)>& share = {});
   dist::GradientSum& sums() { return sum_; }
   void end_step() { sum_.end_step(); }
   dist::GradientSum::Cost cost() const { return sum_.cost(); }
@@ -70,7 +77,7 @@ class StepSum {
   // One micro-batch's slots among the counters, which are array 0 of the sum. Each micro-batch fills its own, so that
   // their sums are exact.
   enum Slot : std::size_t { kLoss, kCorrect, kCounted, kLabels, kSlots };
-  static std::vector<Array> arrays_of(const graph::TrainingGraph& training);
+  static std::vector<Array> arrays_of(const graph::TrainingGraph& training, SummedNodes nodes);
   void take_counters(graph::Session& session);
   void take_arrays(graph::Session& session, std::size_t end);
   Totals totals(std::int64_t& labels);

@@ -180,7 +180,7 @@ class Loop {
       const bool asked_to_stop = finish_step();
       if (verification_is_due()) verify_replicas();
       if (options_.profiler) end_profiled_step();
-      meter_.end_step(batch_units / config_.tp, communication());  // so that those of all ranks add up
+      meter_.end_step(batch_units / config_.ranks_of_model(), communication());  // so that those of all ranks add up
       progress_.advance(1);
       if (now_.step % 16 == 0) show(epoch);
       if (now_.step % steps_per_epoch_ == 0) {
@@ -292,8 +292,9 @@ class Loop {
     if (is_alone()) return;
     try {
       const StateDigests own = digests_of_state();
-      dist::check_replicas(ranks_, own.of_all, now_.step);
-      if (part_of_model()) dist::check_replicas(ranks_, own.of_part, now_.step, part().partition().part);
+      const graph::Partition& held = part().partition();
+      dist::check_replicas(ranks_, own.of_all, now_.step, held.stage.stage);
+      if (held.parts > 1) dist::check_replicas(ranks_, own.of_part, now_.step, training_.grid().row().rank());
     } catch (Error& error) {
       if (error.kind == ErrorKind::kCorrupt && !decides()) error.kind = ErrorKind::kInterrupted;  // rank 0 says it
       throw;
@@ -329,7 +330,7 @@ class Loop {
     Validation made;
     if (part().said_by_first(data_.valid != nullptr) && makes_checkpoints()) {
       sink_.wait_for_checkpoint();  // so that its copy of the state and the copies here are not in memory together
-      tensors = part().whole(training_.model());
+      tensors = training_.whole_model();
     }
     if (data_.valid && decides()) made = evaluate_now(tensors);
     share_validation(ranks_, made);
@@ -441,7 +442,7 @@ class Loop {
       result.tensors = std::move(now_.best);
       return result;
     }
-    if (makes_checkpoints()) result.tensors = part().whole(training_.model());
+    if (makes_checkpoints()) result.tensors = training_.whole_model();
     check_finite(result.tensors);
     return result;
   }
@@ -487,9 +488,7 @@ class Loop {
 TrainingResult run_training(const TrainConfig& config, const nn::Built& built, const TrainingData& data,
                             const LoopOptions& options, RunSink& sink, Pool& pool, Progress& progress) {
   const int ranks = options.ranks ? options.ranks->ranks() : 1;
-  if (ranks % config.tp != 0)
-    fail(ErrorKind::kUsage, "{}: [train] tp = {}: the number of ranks, {}, is no multiple of it", config.file,
-         config.tp, ranks);
+  check_ranks(config, ranks);
   return Loop(config, built, data, options, sink, pool, progress).run();
 }
 

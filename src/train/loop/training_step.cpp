@@ -30,34 +30,11 @@ const void* part_of(const void* data, std::vector<std::int64_t>& dims, graph::DT
   return static_cast<const std::uint8_t*>(data) + static_cast<std::size_t>(part * dims[0]) * bytes;
 }
 
-// Whether images are fed as bytes, and augmented by the graph itself.
-bool is_fed_raw(const data::Description& data, kernels::Backend backend) {
-  return backend.can().augments_images && data.kind->raw;
-}
-
-// The forward graph of one part of the model.
-graph::Partitioned part_of(const nn::Built& built, const dist::RankGrid& grid) {
-  const int parts = grid.row().ranks();
-  if (parts == 1) return {built.graph, {}};
-  return graph::partition(built.graph, parts, grid.row().rank());
-}
-
-graph::Graph trained_graph(const nn::Built& built, const dist::RankGrid& grid, const TrainConfig& config,
-                           const data::Description& data, kernels::Backend backend) {
-  graph::Graph graph = graph::freeze(part_of(built, grid).graph, built.frozen);
-  if (!is_fed_raw(data, backend)) return graph;
-  graph::RawImages raw{data.kind->input, data::kPixelsInput, data::kChangesInput, data::kTableInput};
-  raw.mixed = config.reading.augment.mixup > 0;
-  raw.partner_pixels = data::kPartnerPixelsInput;
-  raw.partner_changes = data::kPartnerChangesInput;
-  raw.share = data::kShareInput;
-  return graph::augment_inside(graph, raw);
-}
-
-// Finds an input by name.
-graph::ValueId input_named(const graph::Graph& graph, std::string_view name) {
+// Finds an input by name; kNone if another stage has it.
+graph::ValueId input_named(const graph::Graph& graph, std::string_view name, bool required) {
   for (const graph::ValueId id : graph.inputs)
     if (graph.value(id).name == name) return id;
+  if (!required) return graph::kNone;
   fail(ErrorKind::kUsage, "the graph has no input '{}'", name);
 }
 
@@ -85,20 +62,24 @@ TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, co
     : built_(built),
       config_(config),
       backend_(backend),
-      grid_(ranks, static_cast<int>(config.tp)),
+      grid_(ranks, static_cast<int>(config.tp), static_cast<int>(config.pp)),
       pool_(pool),
       raw_(is_fed_raw(data, backend)),
-      part_(grid_, part_of(built, grid_).partition),
-      training_(graph::to_training(trained_graph(built, grid_, config, data, backend), config.optimizer,
-                                   loss_spec(config, data.targets),
-                                   {precision_of(config, data, backend), backend.can()}, part_.partition())) {
+      held_(part_of_model(built, config, grid_.row().rank())),
+      part_(grid_, held_.partition),
+      training_(training_graph_of(
+          built, config, data, backend, held_,
+          dist::terms_of(grid_.column().rank(), grid_.column().ranks(), static_cast<int>(config.accumulate)).size())) {
+  const std::string loss = loss_spec(config, data.targets).name;
+  counts_ = loss != "mse" && loss != "huber";
+  labels_are_classes_ = loss == "softmax";
   if (config.zero > 0 && grid_.column().ranks() > 1 && config.accumulate > 1) share_updates();
 }
 
 void TrainingStep::share_updates() {
   graph::SplitUpdates split = graph::split_updates(training_);
   training_ = split.rest;
-  const std::vector<SummedValue> sums = StepSum::summed(training_, config_.accumulate, wire_of(config_), cuts_of());
+  const std::vector<SummedValue> sums = StepSum::summed(training_, config_.accumulate, wire_of(config_), {}, cuts_of());
   shard_ = std::make_unique<OptimizerShard>(std::move(split), sums, grid_.column(), backend_);
 }
 
@@ -119,12 +100,25 @@ void TrainingStep::start(graph::Tensors tensors) {
   options.seed = config_.seed;
   options.training = true;
   options.collectives = &part_;
+  options.kept = training_.kept();
   sums_.reset();
+  late_sums_.reset();
   session_.reset();  // first, so that two never exist at once
   session_ = std::make_unique<graph::Session>(training_.graph, tensors, options, pool_);
-  if (config_.accumulate > 1 && !backend_.can().own_memory)
-    sums_ = std::make_unique<StepSum>(training_, config_.accumulate, grid_.column(), wire_of(config_), !part_.divided(),
-                                      shard_ ? cuts_of() : StepSum::CutsOf());
+  if (config_.accumulate > 1 && !backend_.can().own_memory) {
+    const std::size_t late = training_.stage.late_begin;
+    const auto sums_of = [&](SummedNodes nodes) {
+      return std::make_unique<StepSum>(training_, config_.accumulate, grid_.column(), wire_of(config_),
+                                       !part_.divided(), nodes, shard_ ? cuts_of() : StepSum::CutsOf());
+    };
+    sums_ = sums_of({0, late});
+    if (late < training_.update_begin) late_sums_ = sums_of({late, training_.update_begin});
+  }
+  if (!stage().is_whole()) {
+    CHECK(sums_);
+    pipeline_ = std::make_unique<Pipeline>(training_, stage(), grid_.pipeline(), static_cast<int>(parts()),
+                                           grid_.stage().ranks() == 1);
+  }
   collected_ = {training_.loss};
   if (counts()) collected_.insert(collected_.end(), {training_.correct, training_.counted});
 }
@@ -138,7 +132,7 @@ std::int64_t TrainingStep::labels_in(const data::BatchView& batch, std::int64_t 
   std::int64_t labels = 1;
   for (const std::int64_t dim : batch.target_dims) labels *= dim;
   const std::int64_t each = labels / parts();
-  if (training_.graph.value(training_.labels).dtype != graph::DType::kS32) return each;
+  if (!labels_are_classes_) return each;
   const auto* label = static_cast<const std::int32_t*>(batch.target) + part * each;
   return std::count_if(label, label + each, [](std::int32_t of) { return of >= 0; });
 }
@@ -170,13 +164,14 @@ std::vector<graph::Feed> TrainingStep::feeds(const data::BatchView& batch, std::
     all.push_back({id, from, std::move(dims)});
   };
   for (const data::BatchInput& input : batch.inputs) {
-    const graph::ValueId id = input_named(training_.graph, input.name);
+    const graph::ValueId id = input_named(training_.graph, input.name, stage().is_whole());
+    if (id == graph::kNone) continue;
     if (input.of_all)
       all.push_back({id, input.data, input.dims});
     else
       add_part(id, input.data, input.dims);
   }
-  add_part(training_.labels, batch.target, batch.target_dims);
+  if (training_.labels != graph::kNone) add_part(training_.labels, batch.target, batch.target_dims);
   all.push_back({training_.learning_rate, &rate_, {1}});
   if (training_.accumulation != graph::kNone) all.push_back({training_.accumulation, accumulation_.data(), {2}});
   if (training_.average != graph::kNone) all.push_back({training_.average, average_.data(), {2}});
@@ -193,6 +188,7 @@ graph::RunOptions TrainingStep::options(std::int64_t part, std::int64_t step) co
 }
 
 void TrainingStep::launch(const data::BatchView& batch, std::int64_t step, double learning_rate) {
+  if (pipeline_) return launch_pipelined(batch, step, learning_rate);
   if (sums_) return launch_summed(batch, step, learning_rate);
   CHECK(!session_->staged() || staged_step_ == step);
   shares_ = shares_of(batch);
@@ -250,6 +246,61 @@ void TrainingStep::launch_summed(const data::BatchView& batch, std::int64_t step
   collect_of_update();
 }
 
+// The sizes of a micro-batch, by symbol: those of its labels.
+std::vector<std::int64_t> TrainingStep::sizes_of_part(const data::BatchView& batch) const {
+  const graph::Graph& graph = training_.graph;
+  std::vector<std::int64_t> sizes(graph.symbols.size(), batch.target_dims.size() > 1 ? batch.target_dims[1] : 1);
+  const int symbol = graph.value(graph.inputs.at(0)).dims.at(0).symbol();
+  if (symbol >= 0) sizes[static_cast<std::size_t>(symbol)] = batch.target_dims.at(0) / parts();
+  return sizes;
+}
+
+// The micro-batches of a stage, in the order of the pipeline. Their gradients are added in that of the micro-batches.
+std::vector<graph::Feed> TrainingStep::run_pipeline(const data::BatchView& batch, std::int64_t step,
+                                                    double learning_rate) {
+  std::vector<graph::Feed> fed;
+  pipeline_->begin_step(sizes_of_part(batch));
+  for (const PipelineAction& action : pipeline_->schedule()) {
+    fed = feeds(batch, action.micro_batch, step, learning_rate);
+    pipeline_->feed(action, fed);
+    graph::RunOptions options = this->options(action.micro_batch, step);
+    pipeline_->choose(action, options);
+    StepSum* const sums = action.kind == PipelineAction::kForward ? nullptr
+                          : action.kind == PipelineAction::kLate  ? late_sums_.get()
+                                                                  : sums_.get();
+    if (sums) sums->begin_part(*session_, labels_in(batch, action.micro_batch));
+    options.after = [&](std::size_t node) {
+      if (sums) sums->take(*session_, node);
+      pipeline_->take(action, *session_, node);
+      return true;
+    };
+    session_->run(fed, options);
+    if (sums) sums->end_part(*session_);
+  }
+  pipeline_->end_step();
+  return fed;
+}
+
+void TrainingStep::launch_pipelined(const data::BatchView& batch, std::int64_t step, double learning_rate) {
+  const std::vector<graph::Feed> fed = run_pipeline(batch, step, learning_rate);
+  const StepSum::Totals totals = sums_->finish(*session_, pool_, [&](StepSum::Totals& of_step) {
+    const auto* const own = reinterpret_cast<const std::uint8_t*>(&of_step);
+    Bytes said(own, own + sizeof of_step);
+    const bool asked = of_step.asked_to_stop;
+    pipeline_->share_from_last(said);
+    CHECK(said.size() == sizeof of_step);
+    std::memcpy(&of_step, said.data(), sizeof of_step);
+    of_step.asked_to_stop = asked;  // finish() asks all ranks of the model
+  });
+  if (late_sums_) late_sums_->finish(*session_, pool_);
+  summed_ = {.loss = totals.loss, .correct = totals.correct, .counted = totals.counted};
+  summed_.asked_to_stop = totals.asked_to_stop;
+  if (!std::isfinite(summed_.loss)) return;
+  pipeline_->update(*session_, fed, update_options(step));
+  collect_of_update();
+  pipeline_->share_weights(*session_);
+}
+
 StepOutcome TrainingStep::finish() {
   StepOutcome outcome = summed_;
   const std::uint8_t* at = session_->collected().data();
@@ -276,6 +327,17 @@ void TrainingStep::ask_to_stop() {
 
 dist::GradientSum::Cost TrainingStep::communication() const {
   dist::GradientSum::Cost cost = sums_ ? sums_->cost() : dist::GradientSum::Cost{};
+  if (late_sums_) {
+    const dist::GradientSum::Cost late = late_sums_->cost();
+    cost.bytes_sent += late.bytes_sent;
+    cost.exchanging += late.exchanging;
+    cost.waiting += late.waiting;
+  }
+  if (pipeline_) {
+    cost.bytes_sent += pipeline_->bytes_sent();
+    cost.exchanging += pipeline_->seconds();
+    cost.waiting += pipeline_->seconds();
+  }
   cost.bytes_sent += part_.bytes_sent();
   cost.exchanging += part_.seconds();
   cost.waiting += part_.seconds();

@@ -18,6 +18,8 @@
 #include "train/config/config.h"
 #include "train/loop/model_part.h"
 #include "train/loop/optimizer_shard.h"
+#include "train/loop/part_graph.h"
+#include "train/loop/pipeline.h"
 #include "train/loop/step_sum.h"
 
 namespace mlx::train {
@@ -37,14 +39,14 @@ graph::Tensor first_loss_scale();
 class TrainingStep {
  public:
   // All of them must outlive it. A batch is this rank's share of a step's. Where ranks hold parts of the model
-  // (TrainConfig::tp), those of a row have the same share; everything here is about this rank's part.
+  // (TrainConfig::tp and pp), those of a row have the same share; everything here is about this rank's part.
   TrainingStep(const nn::Built& built, const TrainConfig& config, const data::Description& data,
                kernels::Backend backend, dist::Communicator& ranks, Pool& pool);
 
   // Draws its random numbers as worker `worker` of local SGD: each has others. Call before start().
   void be_worker(int worker) { worker_ = worker; }
   // All ranks that share a batch call it: gives each the first one's state, as far as it holds it.
-  void share(CheckpointState& whole) { shard_ ? shard_->share(whole) : part_.share(whole); }
+  void share(CheckpointState& whole) { shard_ ? shard_->share(whole) : part_.share(whole, training_.graph); }
   // Sets weights, and what else outlives a step, to `tensors`. Averages that it lacks start as the weights.
   void start(graph::Tensors tensors);
   // Launches step `step`, counted from 0; finish() returns its outcome. If the loss is not finite, a CPU ends the step
@@ -65,7 +67,7 @@ class TrainingStep {
   std::optional<graph::NotFinite> explain(const data::BatchView& batch, std::int64_t step, double learning_rate);
 
   // True if predictions are right or wrong, which they are not for numbers.
-  bool counts() const { return training_.correct != graph::kNone; }
+  bool counts() const { return counts_; }
   // True if the loss is scaled. A step whose gradients are not finite then changes only the scale.
   bool scales() const { return training_.loss_scale != graph::kNone; }
   // Whether its batches are raw (data/batches.h): of images, if the backend augments them.
@@ -97,6 +99,8 @@ class TrainingStep {
   // What the first rank says, if ranks have parts of the state; else `own`.
   bool said_by_first(bool own) { return shard_ ? shard_->said_by_first(own) : part_.said_by_first(own); }
   graph::Tensors model() const;  // of the forward graph; averages replace weights if they are kept
+  // The same of all ranks with parts of the model, on the first of them; nothing on the others.
+  graph::Tensors whole_model() { return part_.divided() ? part_.whole_model(*session_, built_.graph) : model(); }
   const dist::RankGrid& grid() const { return grid_; }
   ModelPart& part() { return part_; }
   const ModelPart& part() const { return part_; }
@@ -109,6 +113,11 @@ class TrainingStep {
   void launch_summed(const data::BatchView& batch, std::int64_t step, double learning_rate);
   // Returns what the last part was fed, for the update.
   std::vector<graph::Feed> sum_parts(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  // Of a stage of a pipeline.
+  void launch_pipelined(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  std::vector<graph::Feed> run_pipeline(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  std::vector<std::int64_t> sizes_of_part(const data::BatchView& batch) const;
+  const graph::Stage& stage() const { return part_.partition().stage; }
   graph::RunOptions update_options(std::int64_t step) const;
   std::int64_t parts() const;  // of a batch
   // The feeds of micro-batch `part`; they point to the members below.
@@ -125,13 +134,16 @@ class TrainingStep {
   kernels::Backend backend_;
   dist::RankGrid grid_;
   Pool& pool_;
-  bool raw_;
+  bool raw_, counts_ = false, labels_are_classes_ = false;
+  graph::Partitioned held_;
   ModelPart part_;
   graph::TrainingGraph training_;
   std::unique_ptr<OptimizerShard> shard_;
   std::unique_ptr<graph::Session> session_;
-  std::unique_ptr<StepSum> sums_;  // null if the graph sums, or if a batch has one part
-  StepOutcome summed_;             // of the launched step, if it has sums
+  std::unique_ptr<StepSum> sums_;       // null if the graph sums, or if a batch has one part
+  std::unique_ptr<StepSum> late_sums_;  // of what waits for the first stage; null if nothing does
+  std::unique_ptr<Pipeline> pipeline_;  // null if this rank's part of the model is not a stage of it
+  StepOutcome summed_;                  // of the launched step, if it has sums
   bool asked_to_stop_ = false;
   std::vector<graph::ValueId> collected_;  // of one micro-batch, in the order of StepOutcome
   std::int64_t staged_step_ = 0;
