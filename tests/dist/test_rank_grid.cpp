@@ -98,3 +98,21 @@ TEST_CASE("a grid's rows and columns are communicators of their own") {
     }));
   }
 }
+
+TEST_CASE("a grid's rows are grids of stages and parts") {
+  CHECK_NOTHROW(on_ranks(8, [](Communicator& all) {
+    const RankGrid grid(all, 2, 2);
+    const int own = all.rank(), row = own / 4, stage = own % 4 / 2, part = own % 2;
+    expect(grid.row().ranks() == 4 && grid.row().rank() == own % 4, "row");
+    expect(grid.column().ranks() == 2 && grid.column().rank() == row, "column");
+    expect(grid.stage().ranks() == 2 && grid.stage().rank() == part, "stage");
+    expect(grid.pipeline().ranks() == 2 && grid.pipeline().rank() == stage, "pipeline");
+    sums_in_order(grid.column(), {own % 4, own % 4 + 4});
+    sums_in_order(grid.stage(), {own - part, own - part + 1});
+    sums_in_order(grid.pipeline(), {own - 2 * stage, own - 2 * stage + 2});
+  }));
+  CHECK_NOTHROW(on_ranks(2, [](Communicator& all) {
+    const RankGrid grid(all, 1, 2);
+    expect(grid.stage().ranks() == 1 && grid.pipeline().ranks() == 2 && grid.column().ranks() == 1, "stages alone");
+  }));
+}
