@@ -123,6 +123,12 @@ train::TrainConfig config_for_ranks(const std::string& file, const std::vector<s
                             config.accumulate, ranks, each),
                 "set accumulate to a multiple of the ranks: models of the same accumulate are the same on any number");
   }
+  if (config.balance && sharers > 1 && config.accumulate == sharers) {
+    throw Error(ErrorKind::kUsage,
+                fmt::format("{}: [train] balance: each of {} ranks has one micro-batch, and none to give", config.file,
+                            sharers),
+                fmt::format("cut batches into more of them, such as --set train.accumulate={}", 4 * sharers));
+  }
   refuse_mixup(config, ranks);
   return config;
 }

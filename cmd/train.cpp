@@ -238,6 +238,7 @@ Command add_train() {
              "1 divides the optimizer's state among the ranks (ZeRO): less memory, the same bits"),
       integer("--pp", "N", options->pp,
               "Cut gpt2 and llama into N stages of layers, which ranks of their own train as a pipeline"),
+      flag("--balance", options->balance, "Give ranks micro-batches by how fast they are: the same bits"),
       integer("--min-ranks", "N", options->min_ranks,
               "Go on from the last checkpoint without hosts that are lost, while so many ranks are left"),
       integer("--verify-every", "N", options->verify_every,
@@ -265,6 +266,7 @@ Command add_train() {
     if (!options->wire.empty()) options->sets.push_back(fmt::format("train.wire={}", options->wire));
     if (options->sync_every != 0) options->sets.push_back(fmt::format("train.sync_every={}", options->sync_every));
     if (options->tp > 0) options->sets.push_back(fmt::format("train.tp={}", options->tp));
+    if (options->balance) options->sets.emplace_back("train.balance=true");
     if (!options->zero.empty()) options->sets.push_back(fmt::format("train.zero={}", options->zero));
     if (options->pp > 0) options->sets.push_back(fmt::format("train.pp={}", options->pp));
     return run_train(*options, context);

@@ -22,7 +22,7 @@ struct TrainCommand {
   std::int64_t pp = 0;     // sets train.pp; 0: not given
   std::string hosts, hostfile;
   std::int64_t min_ranks = 0;  // 0: a lost rank ends the training
-  bool ship = false;
+  bool ship = false, balance = false;
   std::int64_t verify_every = 0;
   std::int64_t sync_every = 0;  // the config's
   std::string wire;             // the config's

@@ -17,7 +17,8 @@ struct BatchOptions {
   bool shuffle = false, drop_last = false;
   // The source gives share `rank` of `ranks` of each batch, of which `batch` is the size of all shares together, so
   // that every example of an epoch is on one rank. A rank that has no example in the last batch has one batch less.
-  int rank = 0, ranks = 1;
+  // `shares`: or so many, from `rank` on.
+  int rank = 0, ranks = 1, shares = 1;
   std::int64_t context = 0;  // for kinds with windows: tokens per window
   bool raw = false;          // for kinds that can: leave normalization and augmentation to the graph
   Augment augment{};         // for images

@@ -90,7 +90,7 @@ IndexList shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch) 
 }
 
 Order::Share Order::share_of(std::int64_t batch, const BatchOptions& options) {
-  return {batch * options.rank / options.ranks, batch * (options.rank + 1) / options.ranks};
+  return {batch * options.rank / options.ranks, batch * (options.rank + options.shares) / options.ranks};
 }
 
 Order::Order(std::int64_t count, const BatchOptions& options)
@@ -100,7 +100,8 @@ Order::Order(std::int64_t count, const BatchOptions& options)
       shuffle_(options.shuffle),
       drop_last_(options.drop_last),
       shared_(options.ranks > 1) {
-  CHECK(0 <= options.rank && options.rank < options.ranks && options.ranks <= batch_);
+  CHECK(0 <= options.rank && options.shares > 0 && options.rank + options.shares <= options.ranks);
+  CHECK(options.ranks <= batch_);
   share_ = share_of(batch_, options);
   last_ = share_of(count % batch_, options);
 }

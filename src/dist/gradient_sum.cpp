@@ -132,12 +132,22 @@ void GradientSum::end_step() {
   term_ = held_.begin;
 }
 
-// A node of each level of the tree over the rank's own terms; and what arrives: a chunk from each other rank.
-std::int64_t GradientSum::memory(std::int64_t bytes, int ranks, int terms, Wire wire) {
-  const auto own = static_cast<unsigned>((terms + ranks - 1) / ranks);
-  const std::int64_t nodes = std::max<std::int64_t>(1, std::bit_width(own - 1));
-  const std::int64_t packed = wire == Wire::kBF16 ? bytes : 0;  // what leaves and what arrives, of half the size each
-  return bytes * nodes + (ranks > 1 ? bytes + packed : 0);
+// A node of each level of the tree over the rank's own terms, and one more of a share that is no node; and what
+// arrives: a chunk of each node of each other rank.
+std::int64_t GradientSum::memory(std::int64_t bytes, int ranks, int terms, Wire wire, bool shared_anew) {
+  const bool uneven = shared_anew && ranks > 1;
+  const auto own = static_cast<unsigned>(uneven ? most_of_shares(ranks, terms) : (terms + ranks - 1) / ranks);
+  const std::int64_t nodes = std::max<std::int64_t>(1, std::bit_width(own - 1)) + (uneven ? 1 : 0);
+  const std::int64_t arriving = (ranks > 1 ? bytes : 0) * (uneven ? 2 : 1);
+  const std::int64_t packed =
+      wire == Wire::kBF16 ? arriving : 0;  // what leaves and what arrives, of half the size each
+  return bytes * nodes + arriving + packed;
+}
+
+void GradientSum::share(const Shares& shares) {
+  held_ = shares[static_cast<std::size_t>(communicator_.rank())];
+  term_ = held_.begin;
+  for (Bucket& bucket : buckets_) bucket.sum.share(shares);
 }
 
 void GradientSum::keep_spans(bool on) {

@@ -32,6 +32,7 @@ class GradientSum {
   ~GradientSum();  // waits
 
   Terms terms() const { return held_; }  // this rank's micro-batches
+  void share(const Shares& shares);      // between steps: other ones for each rank, the same on all
   std::size_t arrays() const { return layout_.places.size(); }
   const BucketLayout& layout() const { return layout_; }
   // Adds array `i` of this rank's current micro-batch. Arrays may come in any order, each once a micro-batch.
@@ -64,7 +65,8 @@ class GradientSum {
   void keep_spans(bool on);
   std::vector<Span> spans() const;
   // The bytes that sums of `bytes` bytes of arrays take on a rank.
-  static std::int64_t memory(std::int64_t bytes, int ranks, int terms, Wire wire);
+  // `shared_anew`: shares may become uneven.
+  static std::int64_t memory(std::int64_t bytes, int ranks, int terms, Wire wire, bool shared_anew = false);
   static constexpr std::int64_t kBucket = kBucketBytes;
 
  private:

@@ -38,8 +38,16 @@ TreeSum::TreeSum(std::int64_t count, int rank, int ranks, int terms, Wire wire, 
       wire_(wire),
       bounds_(ranks > 1 ? bounds : std::vector<std::int64_t>{}),
       whole_(bounds_.empty() && (ranks - 2) * count <= kSmall),
+      shares_(even_shares(ranks, terms)),
       held_(terms_of(rank, ranks, terms)) {
   CHECK(terms >= ranks);
+  next_ = held_.begin;
+}
+
+void TreeSum::share(const Shares& shares) {
+  CHECK(nodes_.empty() && state_ == State::kNone && static_cast<int>(shares.size()) == ranks_);
+  shares_ = shares;
+  held_ = shares[static_cast<std::size_t>(rank_)];
   next_ = held_.begin;
 }
 
@@ -170,7 +178,7 @@ void TreeSum::exchange_chunks(Communicator& ranks) {
   std::vector<int> senders;  // of the nodes
   for (int from = 0; from < ranks_; ++from) {
     if (from == rank_) continue;
-    for (const Terms node : nodes_of(terms_of(from, ranks_, terms_), terms_)) {
+    for (const Terms node : nodes_of(shares_[static_cast<std::size_t>(from)], terms_)) {
       arrived_nodes_.push_back(node);
       senders.push_back(from);
     }

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "dist/communicator.h"
-#include "dist/sum_tree.h"
+#include "dist/shares.h"
 #include "dist/wire.h"
 
 namespace mlx::dist {
@@ -29,12 +29,13 @@ struct Traffic {
 
 class TreeSum {
  public:
-  // An array of `count` elements for each of `terms` micro-batches, of which this rank adds terms_of(). All ranks have
-  // the same counts.
+  // An array of `count` elements for each of `terms` micro-batches, of which this rank adds terms_of(), or from share()
+  // on its share. All ranks have the same counts and shares.
   // `bounds`: rank r gets the sum of elements [bounds[r], bounds[r + 1]); empty: all get all.
   TreeSum(std::int64_t count, int rank, int ranks, int terms, Wire wire = Wire::kF32,
           const std::vector<std::int64_t>& bounds = {});
 
+  void share(const Shares& shares);  // between steps
   // Part of the array of this rank's next micro-batch, from element `begin` on.
   void put(std::int64_t begin, std::span<const float> part);
   // All parts of the next micro-batch have been put. At most a node of each level of the tree is held.
@@ -78,6 +79,7 @@ class TreeSum {
   Wire wire_;
   std::vector<std::int64_t> bounds_;  // empty: chunks are of equal sizes
   bool whole_;                        // each rank sums the whole array
+  Shares shares_;
   Terms held_;
   std::vector<Terms> nodes_;   // of pieces_
   std::vector<Array> pieces_;  // sums of this rank's micro-batches

@@ -58,6 +58,18 @@ void check_zero(const TrainConfig& config) {
                 config.tp > 1 ? "leave zero or tp out" : "leave zero or pp out");
 }
 
+// Throws kUsage if ranks cannot have different shares of a batch.
+void check_balance(const TrainConfig& config) {
+  if (!config.balance) return;
+  const std::string place = fmt::format("{}: [train] balance: ", config.file);
+  if (config.local_sgd.wanted())
+    throw Error(ErrorKind::kUsage, place + "each worker of local SGD has the same share of a batch",
+                "leave balance or sync_every out");
+  if (config.ranks_of_model() > 1)
+    throw Error(ErrorKind::kUsage, place + "ranks that hold parts of a model have the same batch",
+                config.tp > 1 ? "leave balance or tp out" : "leave balance or pp out");
+}
+
 }  // namespace
 
 Prepared prepare(const store::Store& store, const Digest& dataset, TrainConfig config, const nn::Model* base,
@@ -73,6 +85,7 @@ Prepared prepare(const store::Store& store, const Digest& dataset, TrainConfig c
   out.built = build_model(c, out.data, base);
   check_parts(c, out.built);
   check_zero(c);
+  check_balance(c);
   std::int64_t examples = 0;
   if (!c.batch_given) {
     examples = data::training_examples(store, dataset, c.train_split, c.reading, out.data, c.hold_out,

@@ -145,18 +145,18 @@ same "$resumed" "$(digest)"
 
 # What the launcher sees of its ranks: how fast they go, off a terminal in the line of each interval; a slow one, told
 # once with what it waits for; and all of it in the run. The text of a warning is kept as that of its rank.
-slow() { # stops rank 1 most of the time, as another process on its core would, until it is gone
+slow() { # STOPPED RUNNING LATER: stops rank 1 most of the time, as another process on its core would, until it is gone
   local process=
   until [ -n "$process" ]; do sleep 0.1; process=$(for p in $(here_run); do if grep -qxz OMPI_COMM_WORLD_RANK=1 "/proc/$p/environ" 2>/dev/null; then echo "$p"; fi; done); done
-  sleep 1
-  while kill -STOP "$process" 2>/dev/null; do sleep 0.4; kill -CONT "$process" 2>/dev/null; sleep 0.08; done
+  sleep "$3"
+  while kill -STOP "$process" 2>/dev/null; do sleep "$1"; kill -CONT "$process" 2>/dev/null; sleep "$2"; done
 }
 # It computes for most of a step: where messages take that time, nobody is told.
 config wide bars 'family = "cnn"' 'layers = [{ conv = 256 }, { conv = 256 }, { pool = "max", size = 2 }, { flatten = true }]'
 sed -i 's/^epochs = 2/epochs = 5000/' wide.toml
 "$mlx_binary" train -c wide.toml --ranks 2 >"$work/.out" 2>"$work/.err" &
 launcher=$!
-slow & slower=$!
+slow 0.4 0.08 1 & slower=$!
 for _ in {1..400}; do grep -q ' is slow: ' "$work/.err" && grep -q 'slowest rank' "$work/.err" && break; sleep 0.1; done
 kill -TERM $launcher
 code=0; wait $launcher || code=$?
@@ -196,6 +196,16 @@ has "$out" '2 ranks: '
 has "$out" ' rank-hours'
 expect 0 mlx train -c gpt2.toml --ranks 2 --force --quiet
 same "$err" ''
+
+# Ranks that get work by how fast they are: the bits of one rank, whatever was measured.
+sed -i 's/^epochs = .*/epochs = 10/; s/^batch = .*/batch = 16\naccumulate = 16/' wide.toml
+expect 0 mlx train -c wide.toml --json
+one=$(digest)
+slow 0.2 0.07 0 & slower=$!
+expect 0 mlx train -c wide.toml --ranks 2 --balance --verify-every 1 --force --json
+wait $slower || true
+same "$(digest)" "$one"
+same "$(json "sum(r['micro_batches'] for r in d['summary']['communication']['ranks'])")" 16
 
 # A profile of all ranks, in one trace: a process each, on one clock.
 expect 0 mlx train -c cnn.toml --set train.accumulate=2 --ranks 2 --force --profile --trace steps.json
@@ -277,6 +287,11 @@ error 2 'accumulate = 4 micro-batches cannot be shared among 6 ranks, 2 for each
 error 2 '--tp -1: expected the number of ranks' mlx train -c llama.toml --ranks 2 --tp -1
 error 2 'gpt2.toml: [train] zero = 1: muon works on whole matrices' mlx train -c gpt2.toml --ranks 2 --zero 1
 error 2 "zero = 1: the optimizer's state is divided among ranks that hold whole models" mlx train -c llama.toml --ranks 2 --tp 2 --zero 1
+error 2 'balance: each of 2 ranks has one micro-batch, and none to give' mlx train -c gpt2.toml --ranks 2 --balance
+has "$err" '--set train.accumulate=8'
+error 2 'balance: ranks that hold parts of a model have the same batch' mlx train -c llama.toml --ranks 4 --tp 2 --set train.accumulate=4 --balance
+error 2 'balance: each worker of local SGD' mlx train -c mlp.toml --ranks 2 --sync-every 4 --balance
+error 2 'balance' mlx train -c mlp.toml --ranks 2 --set train.balance=2
 error 2 'zero = 1: each worker of local SGD has an optimizer of its own' mlx train -c mlp.toml --ranks 2 --sync-every 4 --zero 1
 error 2 'zero' mlx train -c mlp.toml --ranks 2 --set train.zero=2
 error 2 '--zero' mlx train -c mlp.toml --ranks 2 --zero 3

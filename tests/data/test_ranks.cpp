@@ -55,6 +55,15 @@ void check_ranks(const Dataset& dataset) {
         }
         CHECK(together == whole);
       }
+      std::vector<Bytes> uneven(whole.size());
+      for (const auto& [rank, count] : {std::pair{0, 3}, {3, 1}, {4, 3}}) {
+        BatchOptions of_rank = options;
+        of_rank.rank = rank, of_rank.shares = count, of_rank.ranks = 7;
+        const std::vector<Bytes> share = shares_of(dataset, of_rank, 1, first);
+        for (std::size_t i = 0; i < share.size(); ++i)
+          uneven[i].insert(uneven[i].end(), share[i].begin(), share[i].end());
+      }
+      CHECK(uneven == whole);
     }
   }
 }

@@ -39,7 +39,7 @@ TEST_CASE("ranks: an epoch's metrics are what happened since the one before") {
   CHECK(metrics.at("ranks/1/waiting") == 2);
   CHECK(rank_metrics({}, {}).empty());
   const std::vector<RankFigures> many(1000, first[0]);
-  CHECK(rank_metrics({}, many).size() == 4 + 3 * kRanksInMetrics);
+  CHECK(rank_metrics({}, many).size() == 4 + 4 * kRanksInMetrics);
 }
 
 TEST_CASE("ranks: the summary has each rank and each host") {

@@ -116,9 +116,9 @@ class ImagesDataset final : public Dataset {
       fail(ErrorKind::kUsage, "the model normalizes {} channels of an image, the data has {}",
            preprocessing.normalization.mean.size(), about_.channels);
     }
-    Loader::Options loading{options.batch, options.seed,  options.shuffle, options.drop_last,
-                            options.rank,  options.ranks, options.augment, preprocessing.normalization,
-                            options.raw,   items_};
+    Loader::Options loading{options.batch, options.seed,   options.shuffle, options.drop_last,           options.rank,
+                            options.ranks, options.shares, options.augment, preprocessing.normalization, options.raw,
+                            items_};
     return std::make_unique<ImageBatches>(images_, std::move(loading), pool);
   }
   // Photos are equal if their files are, so that a member of a shard equals a file in a folder.

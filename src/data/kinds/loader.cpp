@@ -58,7 +58,8 @@ struct Loader::State {
                                           .shuffle = options.shuffle,
                                           .drop_last = options.drop_last,
                                           .rank = options.rank,
-                                          .ranks = options.ranks}),
+                                          .ranks = options.ranks,
+                                          .shares = options.shares}),
         writing(pool) {
     if (images.pixels) reader.emplace(images.pixels, pool);
   }

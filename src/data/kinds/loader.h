@@ -38,7 +38,7 @@ class Loader {
     std::int64_t batch = 128;
     std::uint64_t seed = 0;
     bool shuffle = false, drop_last = false;
-    int rank = 0, ranks = 1;  // BatchOptions; mixup mixes images of one rank
+    int rank = 0, ranks = 1, shares = 1;  // BatchOptions; mixup mixes images of one rank
     Augment augment{};
     Normalization normalization{};
     bool raw = false;                  // leave images to the kernels

@@ -87,6 +87,7 @@ void read_train(TomlReader table, TrainConfig& config, const data::Kind& kind) {
   config.tp = table.integer("tp", 1, kMostParts, 1);
   config.zero = table.integer("zero", 0, 1, 0);
   config.pp = table.integer("pp", 1, kMostParts, 1);
+  config.balance = table.boolean("balance", false);
   config.ema = table.number("ema", 0, 0.999999, 0);
   config.optimizer.average = config.ema > 0;
   config.selection = read_selection(table, !config.valid_split.empty() || config.hold_out.wanted());

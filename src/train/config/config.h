@@ -55,6 +55,7 @@ struct TrainConfig {
   std::int64_t pp = 1;       // the number of stages of layers, each on `tp` ranks of its own
   std::int64_t ranks_of_model() const { return tp * pp; }
   std::int64_t zero = 0;  // 1: ranks share the optimizer's state; changes no bit
+  bool balance = false;   // ranks get micro-batches by how fast they are; changes no bit
   double ema = 0;         // decay of the weights' average; 0: none
   SelectionConfig selection;
   CheckpointInterval checkpoint_every;

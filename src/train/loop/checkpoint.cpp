@@ -2,6 +2,7 @@
 
 #include "train/loop/checkpoint.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -151,6 +152,22 @@ void take_apart(CheckpointState& state) {
 }
 
 }  // namespace
+
+std::string to_text(const EpochSums& epoch, bool counts) {
+  const auto mean = [](double sum, std::int64_t count) {
+    return sum / static_cast<double>(std::max<std::int64_t>(1, count));
+  };
+  std::string text = fmt::format("  loss {:.4f}", mean(epoch.loss, epoch.batches));
+  if (counts) text += fmt::format("  acc {:.2f} %", 100 * mean(static_cast<double>(epoch.correct), epoch.counted));
+  return text;
+}
+
+std::string to_text(const Metrics& valid) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(valid.size(), 2); ++i)
+    text += fmt::format("  valid {} {:.4f}", valid[i].first, valid[i].second);
+  return text;
+}
 
 Digest store_checkpoint(store::Store& store, const Digest& key, const CheckpointState& state) {
   const std::string head = head_of(state, key);

@@ -18,6 +18,10 @@ struct EpochSums {
   double loss = 0;
   std::int64_t batches = 0, correct = 0, counted = 0;
 };
+// For a line of progress: the means so far, of `counts`: what is right or wrong; and the first two metrics of a
+// validation.
+std::string to_text(const EpochSums& epoch, bool counts);
+std::string to_text(const Metrics& valid);
 
 // Of a worker's step in local SGD (local_sgd.h), until the workers exchange them.
 struct StepRecord {

@@ -202,7 +202,14 @@ std::int64_t bytes_of_sums(const graph::Graph& graph, const TrainConfig& config,
   for (const graph::Value& value : graph.values)
     if (value.name.ends_with(graph::kGradientSum))
       bytes += static_cast<std::int64_t>(graph::concrete(value, {}).bytes());
-  return dist::GradientSum::memory(bytes, ranks, static_cast<int>(config.accumulate), wire_of(config));
+  return dist::GradientSum::memory(bytes, ranks, static_cast<int>(config.accumulate), wire_of(config), config.balance);
+}
+
+// The most examples of a batch that a rank may have.
+std::int64_t share_of_batch(const TrainConfig& config, int ranks) {
+  const auto parts = static_cast<int>(config.accumulate);
+  if (!config.balance || ranks == 1) return config.batch / ranks;
+  return config.batch / parts * dist::most_of_shares(ranks, parts);
 }
 
 bool shares_updates(const TrainConfig& config, int sharers) {
@@ -264,7 +271,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   const data::Description& about = data.train->describe();
   if (!own_memory) {
     const data::BatchOptions batches{
-        .batch = config.batch / size.ranks, .context = built.context, .augment = config.reading.augment};
+        .batch = share_of_batch(config, size.ranks), .context = built.context, .augment = config.reading.augment};
     const std::int64_t examples = about.examples(built.context);
     out.batches = about.batch_bytes(batches) + data::IndexList::bytes(examples, examples);
     if (has_checkpoints(config, size)) out.checkpoint = checkpoint_of(apart) + local.checkpoint;
@@ -327,7 +334,7 @@ std::vector<StageMemory> least_memory(const nn::Built& built, const TrainConfig&
     MemoryForecast out;
     out.process = kProcess;
     out.batches = data.batch_bytes(
-        {.batch = config.batch / sharers, .context = built.context, .augment = config.reading.augment});
+        {.batch = share_of_batch(config, sharers), .context = built.context, .augment = config.reading.augment});
     if (stages > 1) out.batches += Pipeline::memory(training, part.partition.stage, sizes);
     out.weights =
         static_cast<std::int64_t>(planned.held + planned.packed) + bytes_of_sums(graph, config, sharers) + shard;

@@ -60,11 +60,17 @@ Overall overall(const std::vector<RankFigures>& ranks) {
 }  // namespace
 
 Json to_json(const RankFigures& rank) {
-  return {{"bytes_sent", rank.bytes_sent}, {"cpu", rank.cpu},
-          {"exchanging", rank.exchanging}, {"name", rank.name},
-          {"reading", rank.reading},       {"seconds", rank.seconds},
-          {"steps", rank.steps},           {"threads", rank.threads},
-          {"units", rank.units},           {"waiting", rank.waiting}};
+  return {{"bytes_sent", rank.bytes_sent},
+          {"cpu", rank.cpu},
+          {"exchanging", rank.exchanging},
+          {"micro_batches", rank.micro_batches},
+          {"name", rank.name},
+          {"reading", rank.reading},
+          {"seconds", rank.seconds},
+          {"steps", rank.steps},
+          {"threads", rank.threads},
+          {"units", rank.units},
+          {"waiting", rank.waiting}};
 }
 
 RankFigures figures_from(const Json& json) {
@@ -73,7 +79,7 @@ RankFigures figures_from(const Json& json) {
   RankFigures out;
   out.name = json_string(json, "name", "a rank's figures");
   out.threads = integer("threads"), out.steps = integer("steps"), out.units = integer("units");
-  out.bytes_sent = integer("bytes_sent");
+  out.bytes_sent = integer("bytes_sent"), out.micro_batches = integer("micro_batches");
   out.seconds = number("seconds"), out.reading = number("reading"), out.waiting = number("waiting");
   out.exchanging = number("exchanging"), out.cpu = number("cpu");
   return out;
@@ -147,6 +153,7 @@ std::vector<std::pair<std::string, double>> rank_metrics(const std::vector<RankF
     out.emplace_back(own + "computing", std::max(0.0, own_time(rank) - rank.reading));
     out.emplace_back(own + "reading", rank.reading);
     out.emplace_back(own + "waiting", rank.waiting);
+    out.emplace_back(own + "micro_batches", static_cast<double>(rank.micro_batches));
   }
   return out;
 }
@@ -162,6 +169,7 @@ void add_ranks(Json& communication, const std::vector<RankFigures>& ranks, const
     list.push_back({{"bytes_sent", rank.bytes_sent},
                     {"cpu_seconds", rank.cpu},
                     {"host", host},
+                    {"micro_batches", rank.micro_batches},
                     {"rank", number_of(rank)},
                     {"reading", rank.reading},
                     {"seconds", rank.seconds},

@@ -17,6 +17,7 @@ namespace mlx::train {
 struct RankFigures {
   std::string name;  // "rank 2 on b"
   std::int64_t threads = 0, steps = 0, units = 0, bytes_sent = 0;
+  std::int64_t micro_batches = 0;  // that it now has of a batch
   // Of steps; of these, waiting for batches and for other ranks; in exchanges, most of which run beside the backward
   // pass; and of all threads on cores.
   double seconds = 0, reading = 0, waiting = 0, exchanging = 0, cpu = 0;
@@ -33,6 +34,7 @@ class RankMeter {
   void begin_step();
   void batch_made();
   void end_step(std::int64_t units, const dist::GradientSum::Cost& cost);
+  void set_micro_batches(std::int64_t count) { figures_.micro_batches = count; }
   RankFigures figures() const;
 
  private:
@@ -53,6 +55,7 @@ std::int64_t number_of(const RankFigures& rank);
 //   ranks/communication_share  of the time of all ranks, that in which they waited for others
 //   ranks/bytes_per_second     sent by all ranks
 //   ranks/N/computing, ranks/N/reading, ranks/N/waiting   seconds of rank N, of the first kRanksInMetrics
+//   ranks/N/micro_batches      that it had of a batch at the end
 inline constexpr std::size_t kRanksInMetrics = 64;
 std::vector<std::pair<std::string, double>> rank_metrics(const std::vector<RankFigures>& before,
                                                          const std::vector<RankFigures>& now);

@@ -46,6 +46,10 @@ class StepSum {
                                          dist::Wire wire, SummedNodes nodes, const CutsOf& cuts_of);
 
   dist::Terms terms() const { return sum_.terms(); }  // this rank's micro-batches
+  void share(const dist::Shares& shares) {            // between steps: other ones for each rank
+    sum_.share(shares);
+    part_ = terms().begin;
+  }
   // What the next micro-batch counts in the step: its labels.
   void begin_part(graph::Session& session, std::int64_t labels);
   // For RunOptions::after of its run: takes what node `node` has completed.

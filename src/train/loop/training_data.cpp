@@ -89,4 +89,15 @@ TrainingData load_training_split(const store::Store& store, const Digest& datase
   return out;
 }
 
+data::BatchOptions batch_options(const TrainConfig& config, std::int64_t context, bool raw) {
+  data::BatchOptions options;
+  options.raw = raw;
+  options.context = context;
+  options.batch = config.batch;
+  options.seed = config.seed;
+  options.shuffle = options.drop_last = true;
+  options.augment = config.reading.augment;
+  return options;
+}
+
 }  // namespace mlx::train

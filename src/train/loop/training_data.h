@@ -22,4 +22,7 @@ TrainingData load_training_data(const store::Store& store, const Digest& dataset
 TrainingData load_training_split(const store::Store& store, const Digest& dataset, const TrainConfig& config,
                                  Progress& progress);
 
+// How `train` is read, by a rank alone. `raw`: where the graph augments images.
+data::BatchOptions batch_options(const TrainConfig& config, std::int64_t context, bool raw);
+
 }  // namespace mlx::train

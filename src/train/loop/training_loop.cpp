@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/process_use.h"
 #include "dist/replicas.h"
+#include "train/loop/balance.h"
 #include "train/loop/diverged.h"
 #include "train/loop/local_sgd.h"
 #include "train/loop/share_state.h"
@@ -40,14 +41,17 @@ class Loop {
         training_(built, rank_config_, data.train->describe(), options.backend,
                   config.local_sgd.wanted() ? *alone_ : ranks_, pool),
         meter_(ranks_, data.train->describe().kind->unit, pool.threads()),
-        source_(data.train->batches(data.preprocessing, batch_options(), pool)),
         saved_(seconds_now()) {
+    if (config.balance && ranks_.ranks() > 1)
+      balance_ = std::make_unique<Balance>(sharers(), static_cast<int>(config.accumulate));
+    source_ = data.train->batches(data.preprocessing, batch_options(), pool);
     steps_per_epoch_ = source_->batches();
     if (steps_per_epoch_ == 0) {
       fail(ErrorKind::kUsage, "{}: [train] batch = {} is larger than the {} {}", config.file, config.batch,
            source_->examples(), data.train->describe().examples_text(built.context));
     }
     total_steps_ = steps_per_epoch_ * config.epochs;
+    meter_.set_micro_batches(config.accumulate / (config.local_sgd.wanted() ? 1 : sharers().ranks()));
     if (!config.local_sgd.wanted()) return;
     training_.be_worker(ranks_.rank());
     local_ = std::make_unique<LocalSgd>(ranks_, config.local_sgd, wire_of(config), steps_per_epoch_);
@@ -80,15 +84,10 @@ class Loop {
 
  private:
   data::BatchOptions batch_options() const {
-    data::BatchOptions options;
-    options.raw = training_.takes_raw();
-    options.context = built_.context;
-    options.batch = config_.batch;
-    options.seed = config_.seed;
-    options.shuffle = options.drop_last = true;
-    options.augment = config_.reading.augment;
+    data::BatchOptions options = train::batch_options(config_, built_.context, training_.takes_raw());
     options.rank = sharers().rank();
     options.ranks = sharers().ranks();
+    if (balance_) balance_->share(options);
     return options;
   }
 
@@ -171,7 +170,7 @@ class Loop {
     const data::BatchView* batch = next_batch();
     while (batch) {
       const std::int64_t batch_units = batch->units;
-      units += batch_units * sharers().ranks();  // all have as many
+      units += balance_ ? balance_->of_all(batch_units) : batch_units * sharers().ranks();
       const double rate = rate_at(now_.step);
       if (!local_ && !is_alone() && progress_.interruption().signal() != 0) training_.ask_to_stop();
       training_.launch(*batch, now_.step, rate);
@@ -181,6 +180,7 @@ class Loop {
       if (verification_is_due()) verify_replicas();
       if (options_.profiler) end_profiled_step();
       meter_.end_step(batch_units / config_.ranks_of_model(), communication());  // so that those of all ranks add up
+      if (balance_ && balance_->change_after(now_.step % steps_per_epoch_ == 0, meter_)) share_batch(epoch);
       progress_.advance(1);
       if (now_.step % 16 == 0) show(epoch);
       if (now_.step % steps_per_epoch_ == 0) {
@@ -192,6 +192,14 @@ class Loop {
       if (asked_to_stop || (is_alone() && progress_.interruption().signal() != 0)) stop_interrupted();
       if (!ahead) batch = next_batch();
     }
+  }
+
+  // From the next step of the epoch on.
+  void share_batch(std::int64_t epoch) {
+    training_.share_batch(balance_->shares());
+    meter_.set_micro_batches(balance_->own().size());
+    source_ = data_.train->batches(data_.preprocessing, batch_options(), pool_);
+    source_->start(static_cast<std::uint64_t>(epoch), now_.step - epoch * steps_per_epoch_);
   }
 
   // Makes and sends the next step's batch while the launched step computes.
@@ -417,16 +425,10 @@ class Loop {
   }
 
   void show(std::int64_t epoch) {
-    const EpochSums& sums = now_.epoch;
     std::string text = fmt::format("epoch {}/{}", epoch + 1, config_.epochs);
-    const bool known = !local_ || sums.batches > 0;  // not before the epoch's first exchange
-    if (known)
-      text += fmt::format("  loss {:.4f}", sums.loss / static_cast<double>(std::max<std::int64_t>(1, sums.batches)));
-    if (known && training_.counts()) text += fmt::format("  acc {:.2f} %", 100 * share(sums.correct, sums.counted));
-    const Metrics& valid = now_.selection.last;
-    for (std::size_t i = 0; i < std::min<std::size_t>(valid.size(), 2); ++i)
-      text += fmt::format("  valid {} {:.4f}", valid[i].first, valid[i].second);
-    progress_.note(text);
+    // Of local SGD not before the epoch's first exchange.
+    if (!local_ || now_.epoch.batches > 0) text += to_text(now_.epoch, training_.counts());
+    progress_.note(text + to_text(now_.selection.last));
   }
 
   TrainingResult finished() {
@@ -468,7 +470,8 @@ class Loop {
   std::unique_ptr<dist::Communicator> alone_;  // for what it does alone
   dist::Communicator& ranks_;
   TrainingStep training_;
-  std::unique_ptr<LocalSgd> local_;  // null if ranks exchange gradients in every step
+  std::unique_ptr<Balance> balance_;  // null if shares stay as they are
+  std::unique_ptr<LocalSgd> local_;   // null if ranks exchange gradients in every step
   RankMeter meter_;
   std::vector<RankFigures> figures_;  // of all ranks, at the end of the last epoch; on rank 0
   std::unique_ptr<data::BatchSource> source_;

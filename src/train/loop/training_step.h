@@ -49,6 +49,8 @@ class TrainingStep {
   void share(CheckpointState& whole) { shard_ ? shard_->share(whole) : part_.share(whole, training_.graph); }
   // Sets weights, and what else outlives a step, to `tensors`. Averages that it lacks start as the weights.
   void start(graph::Tensors tensors);
+  // After start(), between steps: other micro-batches for each rank.
+  void share_batch(const dist::Shares& shares) { sums_->share(shares); }
   // Launches step `step`, counted from 0; finish() returns its outcome. If the loss is not finite, a CPU ends the step
   // there, with the parameters unchanged. A GPU, where nothing checks the loss in between, finishes the step and spoils
   // them; then only start() may follow. `batch` is not read after launch() returns.
