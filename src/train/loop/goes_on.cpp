@@ -31,7 +31,6 @@ constexpr std::array kFree = {"epochs",
                               "checkpoint_every",
                               "outer_learning_rate",
                               "outer_momentum",
-                              "pp",
                               "tp",
                               "wire"};
 constexpr const char* kOptimizer = "optimizer";  // its name must match, its numbers are free

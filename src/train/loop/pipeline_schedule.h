@@ -25,7 +25,7 @@ inline std::vector<PipelineAction> pipeline_schedule(int stages, int stage, int 
   using Kind = PipelineAction::Kind;
   const int ahead = in_flight(stages, stage, micro_batches) - 1, lag = stages - 1;
   std::vector<PipelineAction> out;
-  out.reserve(static_cast<std::size_t>(3 * micro_batches));
+  out.reserve(3 * static_cast<std::size_t>(micro_batches));
   for (int i = 0; i < ahead; ++i) out.push_back({Kind::kForward, i});
   for (int i = 0; i < micro_batches; ++i) {
     if (i + ahead < micro_batches) out.push_back({Kind::kForward, i + ahead});
