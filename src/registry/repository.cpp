@@ -138,6 +138,7 @@ struct Repository::State {
   std::string clock_doubt;
   std::optional<std::set<std::string>> own_actors;
   bool is_introduced = false;  // the signer's name is recorded, or the settings have none
+  std::once_flag opened;       // the store
 
   const std::string& find_clone_id();
 };
@@ -209,9 +210,11 @@ Pool& Repository::pool() {
 }
 
 store::Store& Repository::store() {
-  if (state_->store) return *state_->store;
-  state_->store = std::make_unique<store::Store>(state_->folder, state_->disk, state_->pool, store_options());
-  state_->store->on_missing([this](const auto& objects) { return state_->hooks.fetch_missing(*this, objects); });
+  std::call_once(state_->opened, [this] {  // threads may be the first to ask
+    auto store = std::make_unique<store::Store>(state_->folder, state_->disk, state_->pool, store_options());
+    store->on_missing([this](const auto& objects) { return state_->hooks.fetch_missing(*this, objects); });
+    state_->store = std::move(store);
+  });
   return *state_->store;
 }
 

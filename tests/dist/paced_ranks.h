@@ -40,18 +40,22 @@ class PacedRank final : public Communicator {
     while (!advance(transfers)) continue;
   }
   bool advance(std::span<Transfer> transfers) override {
+    const bool all = poll(transfers);
+    if (!all) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    return all;
+  }
+  bool poll(std::span<Transfer> transfers) override {
     bool all = true;
     for (Transfer& transfer : transfers) {
       if (transfer.id == 0) continue;
       Paced& paced = under_way_.at(transfer.id);
-      if (inner_.advance(paced.parts) && (paced.sends || seconds_now() >= paced.arrival)) {
+      if (inner_.poll(paced.parts) && (paced.sends || seconds_now() >= paced.arrival)) {
         under_way_.erase(transfer.id);
         transfer.id = 0;
       } else {
         all = false;
       }
     }
-    if (!all) std::this_thread::sleep_for(std::chrono::microseconds(200));
     return all;
   }
 
