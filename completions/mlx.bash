@@ -682,8 +682,7 @@ _mlx_command() {
       esac
       ;;
     'train')
-      options='-c --config --set --resume --fresh --device --ranks --hosts --ship --tp --zero --min-ranks --verify-every --sync-every --hostfile --wire --encrypt --precision --numerics --force --memory --merge --profile --trace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
-      options='-c --config --set --resume --fresh --device --ranks --hosts --ship --tp --pp --min-ranks --verify-every --sync-every --hostfile --wire --encrypt --precision --numerics --force --memory --merge --profile --trace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='-c --config --set --resume --fresh --device --ranks --hosts --ship --tp --zero --pp --balance --min-ranks --verify-every --sync-every --hostfile --wire --encrypt --precision --numerics --force --memory --merge --profile --trace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -c|--config) kind=file ;;
         --set) kind=nothing ;;

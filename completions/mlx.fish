@@ -719,6 +719,7 @@ complete -c mlx -n '__mlx_at "train"' -l ship -d 'Send this mlx to hosts that la
 complete -c mlx -n '__mlx_at "train"' -l tp -x -d 'Divide the layers of gpt2 and llama among N of the ranks, which hold one model'
 complete -c mlx -n '__mlx_at "train"' -l zero -x -a '0 1' -d '1 divides the optimizer\'s state among the ranks (ZeRO): less memory, the same bits'
 complete -c mlx -n '__mlx_at "train"' -l pp -x -d 'Cut gpt2 and llama into N stages of layers, which ranks of their own train as a pipeline'
+complete -c mlx -n '__mlx_at "train"' -l balance -d 'Give ranks micro-batches by how fast they are: the same bits'
 complete -c mlx -n '__mlx_at "train"' -l min-ranks -x -d 'Go on from the last checkpoint without hosts that are lost, while so many ranks are left'
 complete -c mlx -n '__mlx_at "train"' -l verify-every -x -d 'With several ranks: compare after every N steps whether all have the same bits'
 complete -c mlx -n '__mlx_at "train"' -l sync-every -x -d 'Local SGD: each rank trains by itself, and all exchange weights after every H steps; for slow networks'
