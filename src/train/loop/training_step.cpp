@@ -292,7 +292,11 @@ void TrainingStep::launch_pipelined(const data::BatchView& batch, std::int64_t s
     std::memcpy(&of_step, said.data(), sizeof of_step);
     of_step.asked_to_stop = asked;  // finish() asks all ranks of the model
   });
-  if (late_sums_) late_sums_->finish(*session_, pool_);
+  sums_->end_step();
+  if (late_sums_) {
+    late_sums_->finish(*session_, pool_);
+    late_sums_->end_step();
+  }
   summed_ = {.loss = totals.loss, .correct = totals.correct, .counted = totals.counted};
   summed_.asked_to_stop = totals.asked_to_stop;
   if (!std::isfinite(summed_.loss)) return;
