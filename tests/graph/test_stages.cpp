@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/error.h"
@@ -143,4 +144,69 @@ TEST_CASE("stages: what waits for another stage is kept once a micro-batch, and 
   CHECK(four - three == three - two);
   CHECK(three - two > 0);
   CHECK(memory(1) <= two);
+}
+
+TEST_CASE("stages: two micro-batches that are under way at once have the gradients of one after the other") {
+  const Graph forward = residual_net(3, false);
+  const std::vector<Stage> stages = cut_into_stages(forward, 2, {1});
+  OptimizerSpec optimizer;
+  optimizer.accumulate = true;
+  Partition partition;
+  partition.stage = stages[0];
+  TrainingGraph training = to_training(stage_graph(forward, stages[0]), optimizer, {}, {}, partition);
+  training.slots = 2;
+  Tensors tensors;
+  float next = 0.3f;
+  for (const Value& value : training.graph.values) {
+    if (value.role != Role::kParameter) continue;
+    Tensor tensor{concrete(value, {}), {}};
+    for (std::int64_t i = 0; i < tensor.shape.count(); ++i, next = next < 0 ? next + 1.1f : next - 0.7f) {
+      const auto* const bytes = reinterpret_cast<const std::uint8_t*>(&next);
+      tensor.data.insert(tensor.data.end(), bytes, bytes + sizeof next);
+    }
+    tensors[value.name] = std::move(tensor);
+  }
+  constexpr std::int64_t kBatch = 5;
+  const std::array<std::array<std::int32_t, kBatch>, 2> ids{{{1, 2, 3, 4, 5}, {10, 9, 8, 7, 6}}};
+  std::vector<float> gradient(kBatch * 8);
+  for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i % 7) - 3;
+  const float rate = 0.1f;
+  const std::array<float, 2> factors{0.0f, 1.0f};
+  Pool pool(1);
+  // The sums of gradients after each micro-batch.
+  const auto sums = [&](const KeptValues& kept, bool together) {
+    SessionOptions options;
+    options.training = true;
+    options.kept = kept;
+    Session session(training.graph, tensors, options, pool);
+    const auto run = [&](std::size_t which, bool backward) {
+      RunOptions how;
+      how.slot = kept.slots > 1 ? static_cast<int>(which) : 0;
+      how.first = backward ? training.loss_end : 0;
+      how.last = backward ? training.update_begin : training.loss_end;
+      session.run({{training.graph.find("ids"), ids[which].data(), {kBatch}},
+                   {training.stage.output_gradient, gradient.data(), {kBatch, 8}},
+                   {training.learning_rate, &rate, {1}},
+                   {training.accumulation, factors.data(), {2}}},
+                  how);
+    };
+    Bytes out;
+    const auto take = [&] {
+      for (const Value& value : training.graph.values) {
+        if (!value.name.ends_with(kGradientSum)) continue;
+        const auto* const data = static_cast<const std::uint8_t*>(session.state(value.name));
+        out.insert(out.end(), data, data + concrete(value, {}).bytes());
+      }
+    };
+    run(0, false);
+    if (together) run(1, false);
+    run(0, true), take();
+    if (!together) run(1, false);
+    run(1, true), take();
+    return out;
+  };
+  const Bytes one_by_one = sums({}, false);
+  CHECK(one_by_one.size() > 0);
+  CHECK(sums(training.kept(), true) == one_by_one);
+  CHECK(sums(training.kept(), false) == one_by_one);
 }

@@ -80,9 +80,10 @@ TEST_CASE("pipeline: any form of training has the bits of the whole") {
       replaced(pipelined("llama", "adamw", "accumulate = 4\n"), "hidden = 36", "hidden = 36\ntie = true");
   const std::string muon = pipelined("gpt2", "muon", "accumulate = 8\n");
   const std::string half = pipelined("gpt2", "adamw", "accumulate = 4\nprecision = \"bf16\"\nkeep = \"best\"\n");
+  const std::string half_llama = pipelined("llama", "lion", "accumulate = 4\nprecision = \"bf16\"\n");
   const std::string wire = pipelined("gpt2", "sgd", "accumulate = 4\nwire = \"bf16\"\n");
   const std::string unclipped = replaced(pipelined("gpt2", "sgd", "accumulate = 2\n"), "clip = 0.5", "");
-  for (const std::string& config : {tied, muon, half, wire, unclipped}) {
+  for (const std::string& config : {tied, muon, half, half_llama, wire, unclipped}) {
     CAPTURE(config);
     RankRun whole = train_on(data, config, 1), stages = train_on(data, config + "pp = 2\n", 2);
     CHECK(nn::encode_tensors(stages.result.tensors) == nn::encode_tensors(whole.result.tensors));
