@@ -2,15 +2,24 @@
 #include "dist/courier.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace mlx::dist {
+namespace {
+
+// How long the thread leaves messages alone while nobody waits for one: asking MPI takes some of the core's time.
+constexpr std::chrono::milliseconds kRest{1};
+
+}  // namespace
 
 Courier::Courier(Communicator& communicator, bool in_background)
     : communicator_(communicator), thread_(in_background ? std::make_unique<Background>() : nullptr) {}
 
 Courier::~Courier() {
+  const std::lock_guard lock(mutex_);
   stopping_ = true;
+  wake_.notify_one();
 }
 
 Courier::Ticket Courier::send(int to, int tag, const void* data, std::size_t bytes) {
@@ -22,11 +31,13 @@ Courier::Ticket Courier::receive(int from, int tag, void* data, std::size_t byte
 }
 
 Courier::Ticket Courier::begin(Begin message) {
-  const Ticket ticket = ++posted_;
+  Ticket ticket = 0;
   {
     const std::lock_guard lock(mutex_);
+    ticket = ++posted_;
     under_way_.insert(ticket);
   }
+  wake_.notify_one();
   if (!thread_) {
     open_.push_back({ticket, message()});
     return ticket;
@@ -49,7 +60,14 @@ void Courier::see_to(Ticket ticket, const Begin& message) {
     if (failed_ || stopping_) return;
   }
   open_.push_back({ticket, message()});
-  while (!open_.empty() && posted_ == ticket && !stopping_) settle(true);
+  for (;;) {
+    settle(awaited_);
+    if (open_.empty()) return;
+    std::unique_lock lock(mutex_);
+    const auto is_wanted = [&] { return awaited_ || stopping_ || posted_ != ticket; };
+    wake_.wait_for(lock, kRest, is_wanted);
+    if (stopping_ || posted_ != ticket) return;
+  }
 }
 
 void Courier::settle(bool pauses) {
@@ -80,9 +98,17 @@ bool Courier::is_open(Ticket ticket) {
 void Courier::wait(Ticket ticket) {
   while (!thread_ && is_open(ticket)) settle(true);
   if (!thread_) return;
+  await([&] { return !under_way_.contains(ticket); });
+}
+
+template <typename Done>
+void Courier::await(const Done& done) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return failed_ || !under_way_.contains(ticket); });
-  if (under_way_.contains(ticket)) std::rethrow_exception(failed_);
+  awaited_ = true;
+  wake_.notify_one();
+  changed_.wait(lock, [&] { return failed_ || done(); });
+  awaited_ = false;
+  if (!done()) std::rethrow_exception(failed_);
 }
 
 void Courier::poll() {
@@ -92,11 +118,7 @@ void Courier::poll() {
 void Courier::idle() {
   while (!thread_ && !open_.empty()) settle(true);
   if (!thread_) return;
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return failed_ || under_way_.empty(); });
-    if (failed_) std::rethrow_exception(failed_);
-  }
+  await([&] { return under_way_.empty(); });
   thread_->wait();
 }
 

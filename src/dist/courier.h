@@ -43,15 +43,17 @@ class Courier {
   void see_to(Ticket ticket, const Begin& message);
   void settle(bool pauses);
   bool is_open(Ticket ticket);
+  template <typename Done>
+  void await(const Done& done);
 
   Communicator& communicator_;
   std::atomic<Ticket> posted_ = 0;
-  std::atomic<bool> stopping_ = false;
+  std::atomic<bool> awaited_ = false, stopping_ = false;  // awaited_: the owner waits for a message
   // Of whichever thread sees to them.
   std::vector<Open> open_;
   std::vector<Communicator::Transfer> transfers_;
   std::mutex mutex_;  // of what follows
-  std::condition_variable changed_;
+  std::condition_variable changed_, wake_;
   std::set<Ticket> under_way_;
   std::exception_ptr failed_;
   std::unique_ptr<Background> thread_;  // last, so that it ends first
