@@ -8,8 +8,9 @@
 namespace mlx::dist {
 namespace {
 
-// How long the thread leaves messages alone while nobody waits for one: asking MPI takes some of the core's time.
-constexpr std::chrono::milliseconds kRest{1};
+// How long the thread leaves messages alone while nobody waits for one: asking MPI takes some of the core's time. First
+// little, since a message that was just sent may be waited for on the other side.
+constexpr std::chrono::microseconds kFirstRest{50}, kRest{1000};
 
 }  // namespace
 
@@ -60,12 +61,12 @@ void Courier::see_to(Ticket ticket, const Begin& message) {
     if (failed_ || stopping_) return;
   }
   open_.push_back({ticket, message()});
-  for (;;) {
+  for (auto rest = kFirstRest;; rest = std::min(2 * rest, kRest)) {
     settle(awaited_);
     if (open_.empty()) return;
     std::unique_lock lock(mutex_);
     const auto is_wanted = [&] { return awaited_ || stopping_ || posted_ != ticket; };
-    wake_.wait_for(lock, kRest, is_wanted);
+    wake_.wait_for(lock, rest, is_wanted);
     if (stopping_ || posted_ != ticket) return;
   }
 }
