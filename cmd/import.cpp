@@ -1,23 +1,16 @@
-// mlx import: makes datasets of what another tool keeps, out of that tool's own store, and a model of a folder.
+// mlx import: makes datasets of what another tool keeps, out of that tool's own store. Models: import_model.cpp.
 #include <fmt/format.h>
 
 #include <memory>
 
-#include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
 #include "cmd/describe.h"
-#include "graph/session/not_finite.h"
-#include "infer/signature.h"
-#include "nn/imported.h"
-#include "nn/model.h"
+#include "cmd/import_model.h"
 #include "registry/interop/dvc.h"
 #include "registry/interop/lfs_import.h"
-#include "registry/operations/names.h"
-#include "registry/versions/domains.h"
 #include "store/worktree/beneath.h"
-#include "work/work.h"
 
 namespace mlx::cmd {
 namespace {
@@ -89,96 +82,6 @@ int import_dvc(const DvcOptions& options, Context& context) {
     for (const std::string& file : found.dvc_files) worktree.remove(relative_inside(file, root).value());
   }
   return code;
-}
-
-struct ModelOptions {
-  std::string folder, name;
-};
-
-// NaN in weights can hide: the maximum of NaN and 0 is 0 to some kernels.
-void warn_of_nan(const nn::Model& model, Context& context) {
-  std::size_t tensors = 0;
-  std::string first;
-  for (const auto& [name, weight] : model.weights->all()) {
-    if (graph::all_finite(weight->data(), weight->shape().dtype)) continue;
-    if (tensors++ == 0) first = name;
-  }
-  if (tensors > 0)
-    context.progress().warn(fmt::format("{} of {} tensors hold NaN or infinity, first '{}'", tensors,
-                                        model.weights->size(), printable(first)));
-}
-
-// The folder's model, as it is stored.
-nn::Model read_outside(const std::string& folder, Context& context) {
-  nn::Model model = nn::load_model_folder(join_path(context.folder(), folder)).model;
-  try {
-    if (model.family == nn::kImported) model = nn::imported(std::move(model));
-    (void)infer::signature_of(model);
-  } catch (const Error& error) {
-    throw Error(error.kind, fmt::format("{}: {}", printable(folder), error.message), error.hint);
-  }
-  warn_of_nan(model, context);
-  return model;
-}
-
-std::string name_for(const ModelOptions& options, Context& context) {
-  std::string name =
-      options.name.empty() ? base_name(absolute_path(join_path(context.folder(), options.folder))) : options.name;
-  if (const std::string problem = registry::artifact_name_problem(name); !problem.empty()) {
-    throw Error(ErrorKind::kUsage, fmt::format("'{}' cannot name a model: {}", printable(name), problem),
-                "choose one: --name NAME");
-  }
-  return name;
-}
-
-registry::Created store_model_version(const ModelOptions& options, const std::string& name, const nn::Model& model,
-                                      registry::Repository& repository) {
-  registry::store_under_domain_of(repository, name);
-  registry::NewVersion version;
-  version.artifact = name;
-  version.kind = registry::ArtifactKind::kModel;
-  version.manifest = nn::store_model(repository.store(), model);
-  version.message = "imported from " + printable(options.folder);
-  if (const std::optional<registry::Erasure> erasure = registry::erasure_of(repository, version.manifest.id)) {
-    throw Error(ErrorKind::kRefused,
-                fmt::format("{}: this content was erased {}", printable(options.folder), erasure_text(*erasure)),
-                "erased content is not stored again under the same id");
-  }
-  registry::Created created = registry::create_version(repository, version);
-  work::point_at(repository, created.version);
-  return created;
-}
-
-int import_model(const ModelOptions& options, Context& context) {
-  const std::string name = name_for(options, context);
-  const nn::Model model = read_outside(options.folder, context);
-  const std::string what = fmt::format("{} operations, {} tensors", model.graph.nodes.size(), model.weights->size());
-  Json json = {{"schema", "mlx.import/1"}, {"from", "model"}, {"dry_run", context.dry_run()}};
-  if (context.dry_run()) {
-    context.line(fmt::format("{}  {}  would be imported", context.bold(name), what));
-  } else {
-    const auto [version, made] = store_model_version(options, name, model, context.repository());
-    const char* status = made ? "imported" : "unchanged";
-    context.line(fmt::format("{}  {}  {}  {}", context.bold(version.name()), version.digest.brief(), what, status));
-    json["model"] = version.name();
-    json["digest"] = version.digest.text();
-    json["status"] = status;
-  }
-  if (context.wants_json()) context.json(json);
-  return 0;
-}
-
-Command import_model_command() {
-  auto options = std::make_shared<ModelOptions>();
-  Command model;
-  model.name = "model";
-  model.summary = "Make a model of a folder with model.json and weights.safetensors";
-  model.dry_run = true;
-  model.options = {argument("FOLDER", options->folder, "The folder", Complete::kFile),
-                   option("--name", "NAME", options->name, "The model's name (default: the folder's)")};
-  model.examples = {"mlx import model net", "mlx import model /tmp/net --name clf"};
-  model.run = [options](Context& context) { return import_model(*options, context); };
-  return model;
 }
 
 }  // namespace

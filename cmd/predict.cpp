@@ -19,6 +19,8 @@ int run_predict(const PredictOptions& options, Context& context) {
   const infer::Model model(std::move(asked.model), chosen_backend(context, options.device), context.pool());
   const PredictInputs inputs{asked.version, model};
   const infer::Takes takes = model.signature().takes;
+  if (takes != infer::Takes::kText && !(options.tokens.empty() && options.logits.empty()))
+    fail(ErrorKind::kUsage, "--tokens and --logits are for models of text; {} is none", asked.version.name());
   if (takes == infer::Takes::kImages) return predict_images(options, inputs, context);
   if (takes == infer::Takes::kRows) return predict_rows(options, inputs, context);
   const bool prompts = takes == infer::Takes::kText && options.inputs == std::vector<std::string>{"-"};
@@ -54,6 +56,10 @@ Command add_predict() {
       device_option(options->device),
       integer("--top", "N", options->top, "The N likeliest classes of each (default: 1)"),
       option("-p,--prompt", "TEXT", options->prompt, "The text to continue (default: standard input)"),
+      option("--tokens", "IDS", options->tokens, "The prompt as numbers of tokens: \"1 15 7\""),
+      option("--logits", "FILE", options->logits,
+             "Write the logits behind each token of the prompt as npy (f32, tokens x vocabulary), and no text",
+             Complete::kFile),
       integer("--max-tokens", "N", options->max_tokens, "Write at most N tokens (default: 200)"),
       number("--temperature", "T", options->temperature,
              "Below 1 favours likely tokens; 0 always takes the likeliest (default: 0.8)"),
@@ -69,7 +75,8 @@ Command add_predict() {
                       "mlx predict price offers.csv --out prices.csv",
                       "ls *.pgm | mlx predict clf - --out -",
                       "mlx predict gpt --prompt 'In the beginning' --max-tokens 100",
-                      "mlx predict gpt@v2 --temperature 0 --json < prompt.txt"};
+                      "mlx predict gpt@v2 --temperature 0 --json < prompt.txt",
+                      "mlx predict lm --tokens '1 15 7' --logits out.npy"};
   command.run = [options](Context& context) { return run_predict(*options, context); };
   return command;
 }

@@ -19,7 +19,7 @@ struct PredictOptions {
   std::string split = "test", out;
   std::int64_t top = 1;
   // Text.
-  std::string prompt, stop;
+  std::string prompt, stop, tokens, logits;
   std::int64_t max_tokens = 200, top_k = 0, seed = 1, count = 1;
   double temperature = 0.8, top_p = 1;
 };
@@ -31,6 +31,14 @@ struct PredictInputs {
 
 int predict_images(const PredictOptions& options, const PredictInputs& inputs, Context& context);
 int predict_rows(const PredictOptions& options, const PredictInputs& inputs, Context& context);
+// The prompt of a language model: --tokens, --prompt or standard input.
+struct Prompt {
+  std::string text;  // "" for --tokens
+  std::vector<std::int32_t> tokens;
+};
+Prompt prompt_of(const PredictOptions& options, const PredictInputs& inputs, Context& context);
+std::vector<std::int32_t> given_tokens(const PredictOptions& options, const PredictInputs& inputs);  // --tokens
+int predict_logits(const PredictOptions& options, const PredictInputs& inputs, Context& context);    // --logits
 int predict_text(const PredictOptions& options, const PredictInputs& inputs, Context& context);
 
 }  // namespace mlx::cmd

@@ -45,7 +45,13 @@ std::string read_prompt(bool asked, const Interruption& interruption) {
 const data::Tokenizer& tokenizer_of(const PredictInputs& inputs) {
   if (inputs.model.about().preprocessing.tokenizer) return *inputs.model.about().preprocessing.tokenizer;
   throw Error(ErrorKind::kUsage, fmt::format("{} has no tokenizer: it reads numbers, not text", inputs.version.name()),
-              "a model that `mlx train` made from text has one");
+              "--tokens takes the numbers of tokens");
+}
+
+// What a token adds to the text; its number where the model has no tokenizer.
+std::string piece_of(const PredictInputs& inputs, std::int32_t token) {
+  const auto& tokenizer = inputs.model.about().preprocessing.tokenizer;
+  return tokenizer ? std::string(tokenizer->piece(token)) : fmt::format("{} ", token);
 }
 
 // Tokens, and the time from the first to the last token of each text; the prompt's time does not count.
@@ -56,14 +62,23 @@ struct Speed {
 
 }  // namespace
 
+Prompt prompt_of(const PredictOptions& options, const PredictInputs& inputs, Context& context) {
+  if (!options.tokens.empty()) return {"", given_tokens(options, inputs)};
+  const data::Tokenizer& tokenizer = tokenizer_of(inputs);
+  std::string text =
+      options.prompt.empty() ? read_prompt(!options.inputs.empty(), context.progress().interruption()) : options.prompt;
+  const bool special = !nn::architecture_of(inputs.model.about()).empty();
+  std::vector<std::int32_t> tokens = infer::prompt_tokens(tokenizer, text, "the prompt", special);
+  return {std::move(text), std::move(tokens)};
+}
+
 int predict_text(const PredictOptions& options, const PredictInputs& inputs, Context& context) {
   check(options);
+  if (!options.logits.empty()) return predict_logits(options, inputs, context);
   PredictionFile file(options.out, context);
-  const data::Tokenizer& tokenizer = tokenizer_of(inputs);
-  const std::string prompt =
-      options.prompt.empty() ? read_prompt(!options.inputs.empty(), context.progress().interruption()) : options.prompt;
-  const std::vector<std::int32_t> start = infer::prompt_tokens(tokenizer, prompt, "the prompt"),
-                                  stop = tokenizer.encode(options.stop, "--stop");
+  const auto [prompt, start] = prompt_of(options, inputs, context);
+  std::vector<std::int32_t> stop;
+  if (!options.stop.empty()) stop = tokenizer_of(inputs).encode(options.stop, "--stop");
   const infer::Sampling sampling{options.temperature, options.top_k, options.top_p,
                                  static_cast<std::uint64_t>(options.seed)};
   infer::Generator generator(inputs.model, [&context] { context.progress().check_interrupted(); });
@@ -77,7 +92,7 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
                                                      static_cast<std::uint64_t>(sample), stop, [&](std::int32_t token) {
                                                        if (first == 0) first = seconds_now();
                                                        if (context.wants_json() || file.wanted()) return;
-                                                       context.out(tokenizer.piece(token));
+                                                       context.out(piece_of(inputs, token));
                                                        context.flush();
                                                      });
     if (made.tokens.size() > 1) {
@@ -85,7 +100,9 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
       speed.tokens += static_cast<std::int64_t>(made.tokens.size()) - 1;
     }
     if (!file.wanted()) context.line("");
-    const std::string text = tokenizer.decode(made.tokens), end = made.stopped ? "stop" : "length";
+    const std::string end = made.stopped ? "stop" : "length";
+    std::string text;
+    for (const std::int32_t token : made.tokens) text += piece_of(inputs, token);
     texts.push_back({{"text", text}, {"tokens", made.tokens}, {"end", end}});
     file.add({{"prompt", prompt}, {"text", text}, {"end", end}}, {{"prompt", prompt}, {"text", text}, {"end", end}});
   }

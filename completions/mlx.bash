@@ -371,12 +371,13 @@ _mlx_command() {
       esac
       ;;
     'import model')
-      options='--name -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='--name --context -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=file ;;
       esac
       case $2 in
         --name) kind=nothing ;;
+        --context) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -722,7 +723,7 @@ _mlx_command() {
       esac
       ;;
     'predict')
-      options='-o --out -s --split --device --top -p --prompt --max-tokens --temperature --top-k --top-p --seed --count --stop --json -C -q --quiet -v --verbose --color -h --help'
+      options='-o --out -s --split --device --top -p --prompt --tokens --logits --max-tokens --temperature --top-k --top-p --seed --count --stop --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
         [0-9]*) kind=file ;;
@@ -733,6 +734,8 @@ _mlx_command() {
         --device) kind='choice auto cpu cuda' ;;
         --top) kind=nothing ;;
         -p|--prompt) kind=nothing ;;
+        --tokens) kind=nothing ;;
+        --logits) kind=file ;;
         --max-tokens) kind=nothing ;;
         --temperature) kind=nothing ;;
         --top-k) kind=nothing ;;

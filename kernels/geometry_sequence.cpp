@@ -1,5 +1,6 @@
 // Problems over rows and sequences: layer norm and RMS norm, gated activations, embeddings, positions, attention.
 #include "kernels/checker.h"
+#include "kernels/rope_table.h"
 
 namespace mlx::kernels {
 namespace {
@@ -114,6 +115,7 @@ void check_rope(Checker& check, const Problem& problem, Geometry& g) {
   if (!grouped(check, problem, g)) return;
   check.require(g.head % 2 == 0, "the width of a head must be even");
   check.require(problem.attrs.theta > 0.0f, "theta must be positive");
+  check.require(sane_turns(problem.attrs), "slow must be at least 1, and long_low below long_high");
   check.require(problem.attrs.axis >= 1 && problem.attrs.axis <= (1 << 24), "the number of positions must be given");
   g.table = problem.attrs.axis;
   check.optional_input(1, {g.batch}, DType::kS32);

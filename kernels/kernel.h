@@ -76,8 +76,12 @@ struct Attrs {
   std::uint64_t stream = 0;    // Philox: which stream of random numbers this node draws
   float scale_a = 1.0f, scale_b = 1.0f;  // scaled add
   float clip = 0.0f;                     // the gradients' norm beyond which they are scaled down
-  std::int64_t kv_heads = 0;    // attention: heads of keys and values, shared by groups of queries; 0: as many as heads
-  float theta = 10000.0f;       // rotary positions: base of the wavelengths
+  std::int64_t kv_heads = 0;  // attention: heads of keys and values, shared by groups of queries; 0: as many as heads
+  float theta = 10000.0f;     // rotary positions: base of the wavelengths
+  // Rotary positions: by what all turns are slowed; or, with long_context, the slow ones: those that turn less than
+  // long_low times in long_context positions fully, more than long_high times not at all.
+  float slow = 1.0f, long_low = 0.0f, long_high = 0.0f;
+  std::int64_t long_context = 0;
   bool whole_example = false;   // dropout: one number for each index of the first dim (stochastic depth)
   bool tf32 = false;            // products: factors in f32 may be rounded to tf32
   float delta = 0.0f;           // regression loss: where Huber's loss becomes linear; 0 for squared error throughout

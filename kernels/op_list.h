@@ -168,8 +168,9 @@ MLX_OP(kSwiGluBackward, "swiglu_backward", swiglu, 2, 2)
 
 // Rotary positions (Su et al. 2021) of the queries and keys in qkv[B,T,(H+2G)d] as attention takes it, (positions
 // s32[B]: first position of each sequence, default 0) → the same rotated, in place. Element i of a head's first half
-// and of its second turn together by position · theta^(-2i/d). attrs.heads, kv_heads, theta, axis: how many positions
-// there are; those outside are not rotated.
+// and of its second turn together by position · theta^(-2i/d), slowed as attrs.slow, long_context, long_low and
+// long_high say (rope_table.h). attrs.heads, kv_heads, theta, axis: how many positions there are; those outside are not
+// rotated.
 MLX_OP(kRope, "rope", rope, 1, 2)
 // dy, (positions) → dx, in place
 MLX_OP(kRopeBackward, "rope_backward", rope, 1, 2)

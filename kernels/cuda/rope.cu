@@ -32,11 +32,10 @@ bool prepare_rope(const Problem& problem, Plan& plan) {
   if (!s) return false;
   const std::size_t bytes =
       sizeof(float) * static_cast<std::size_t>(std::max<std::int64_t>(1, s->positions) * s->g.head);
-  const float* on_host = s->turns;
   void* on_device = nullptr;
   const bool copied = cudaMalloc(&on_device, bytes) == cudaSuccess &&
-                      cudaMemcpy(on_device, on_host, bytes, cudaMemcpyHostToDevice) == cudaSuccess;
-  delete[] on_host;
+                      cudaMemcpy(on_device, s->turns, bytes, cudaMemcpyHostToDevice) == cudaSuccess;
+  drop_turns(*s);
   s->turns = static_cast<const float*>(on_device);
   plan.destroy = [](void* owned) {
     auto* own = static_cast<RopeState*>(owned);

@@ -70,4 +70,18 @@ NpyHeader parse_npy(ByteView head) {
   return header;
 }
 
+Bytes encode_npy_header(std::int64_t rows, std::int64_t columns) {
+  constexpr std::size_t kAlignment = 64, kBefore = 10;
+  std::string text = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, columns);
+  text.append(kAlignment - (kBefore + text.size() + 1) % kAlignment, ' ');
+  text += '\n';
+  ByteWriter out;
+  out.raw(as_bytes(kNpyMagic));
+  out.u8(1);
+  out.u8(0);
+  out.u16(static_cast<std::uint16_t>(text.size()));
+  out.raw(as_bytes(text));
+  return out.take();
+}
+
 }  // namespace mlx::formats

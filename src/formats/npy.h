@@ -21,5 +21,7 @@ struct NpyHeader {
 std::uint64_t npy_header_size(ByteView first_bytes);
 // kCorrupt if the header is not in the form that NumPy writes.
 NpyHeader parse_npy(ByteView head);
+// The header of a file of f32 in rows.
+Bytes encode_npy_header(std::int64_t rows, std::int64_t columns);
 
 }  // namespace mlx::formats

@@ -70,6 +70,10 @@ void each_attr(AttrsType& attrs, Visitor&& visit) {
   visit("clip", attrs.clip);
   visit("kv_heads", attrs.kv_heads);
   visit("theta", attrs.theta);
+  visit("slow", attrs.slow);
+  visit("long_low", attrs.long_low);
+  visit("long_high", attrs.long_high);
+  visit("long_context", attrs.long_context);
   visit("whole_example", attrs.whole_example);
   visit("delta", attrs.delta);
   visit("tf32", attrs.tf32);

@@ -50,6 +50,7 @@ void check_kind(const nn::Model& model, const data::Kind& kind) {
 void check_fits(const nn::Model& model, const data::Description& data) {
   check_kind(model, *data.kind);
   const data::Preprocessing& p = model.preprocessing;
+  if (data.kind->windows && !p.tokenizer) fail(ErrorKind::kUsage, "the model has no tokenizer: it takes no text");
   if (p.height != 0 && (p.height != data.height || p.width != data.width || p.channels != data.channels)) {
     fail(ErrorKind::kUsage, "the model takes images of {}x{}x{}, the data holds {}x{}x{}", p.height, p.width,
          p.channels, data.height, data.width, data.channels);

@@ -61,11 +61,15 @@ struct Generator::State {
 
   bool has_cache() const { return decoding.positions != graph::kNone; }
 
-  // Of the last of `count` tokens that went through the graph in a chunk.
-  std::span<const float> last_logits(std::size_t chunk, std::size_t count) const {
+  using Rows = std::function<void(std::span<const float>)>;
+
+  // Of the last of `count` tokens that went through the graph in a chunk; `each` gets those of all.
+  std::span<const float> last_logits(std::size_t chunk, std::size_t count, const Rows& each) const {
     const ByteView logits = session.output(decoding.logits);
     const std::size_t vocabulary = logits.size() / sizeof(float) / chunk;
-    return {reinterpret_cast<const float*>(logits.data()) + (count - 1) * vocabulary, vocabulary};
+    const std::span<const float> rows(reinterpret_cast<const float*>(logits.data()), count * vocabulary);
+    if (each) each(rows);
+    return rows.last(vocabulary);
   }
 
   void pad(std::span<const std::int32_t> tokens, std::size_t chunk) {
@@ -73,38 +77,39 @@ struct Generator::State {
     std::ranges::copy(tokens, padded.begin());
   }
 
-  std::span<const float> advance_whole(std::span<const std::int32_t> tokens) {
+  std::span<const float> advance_whole(std::span<const std::int32_t> tokens, const Rows& each) {
     check();
     sequence.insert(sequence.end(), tokens.begin(), tokens.end());
     const std::size_t chunk = std::min(std::bit_ceil(sequence.size()), static_cast<std::size_t>(decoding.context));
     pad(sequence, chunk);
     session.run({{decoding.ids, padded.data(), {1, static_cast<std::int64_t>(chunk)}}});
     held = static_cast<std::int32_t>(sequence.size());
-    return last_logits(chunk, sequence.size());
+    return last_logits(chunk, sequence.size(), each);
   }
 
-  // Appends `tokens` to the cached sequence; returns the logits of the last one.
-  std::span<const float> advance(std::span<const std::int32_t> tokens) {
-    if (!has_cache()) return advance_whole(tokens);
-    std::size_t chunk = 0, count = 0;
+  // Appends `tokens` to the cached sequence; returns the logits of the last one. `each` gets those of all, in order.
+  std::span<const float> advance(std::span<const std::int32_t> tokens, const Rows& each = nullptr) {
+    if (!has_cache()) return advance_whole(tokens, each);
+    std::span<const float> last;
     while (!tokens.empty()) {
       check();
       const auto left = static_cast<std::int64_t>(tokens.size());
-      chunk = static_cast<std::size_t>(chunk_for(left, decoding.context - held));
-      count = std::min(chunk, tokens.size());
+      const auto chunk = static_cast<std::size_t>(chunk_for(left, decoding.context - held));
+      const std::size_t count = std::min(chunk, tokens.size());
       pad(tokens.first(count), chunk);
       session.run(
           {{decoding.ids, padded.data(), {1, static_cast<std::int64_t>(chunk)}}, {decoding.positions, &held, {1}}});
       held += static_cast<std::int32_t>(count);
       tokens = tokens.subspan(count);
+      last = last_logits(chunk, count, each);
     }
-    return last_logits(chunk, count);
+    return last;
   }
 
-  std::span<const float> restart(std::span<const std::int32_t> tokens) {
+  std::span<const float> restart(std::span<const std::int32_t> tokens, const Rows& each = nullptr) {
     held = 0;
     sequence.clear();
-    return advance(tokens);
+    return advance(tokens, each);
   }
 };
 
@@ -154,8 +159,20 @@ Generated Generator::generate(const std::vector<std::int32_t>& prompt, std::int6
   return out;
 }
 
+void Generator::logits(const std::vector<std::int32_t>& tokens,
+                       const std::function<void(std::span<const float>)>& emit) {
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  if (count < 1 || count > context())
+    fail(ErrorKind::kUsage, "{} tokens: expected 1 to {}, the model's context", count, context());
+  state_->restart(tokens, emit);
+}
+
 std::vector<std::int32_t> prompt_tokens(const data::Tokenizer& tokenizer, const std::string& prompt,
-                                        std::string_view what) {
+                                        std::string_view what, bool special) {
+  if (special) {
+    std::vector<std::int32_t> tokens = tokenizer.encode_placed(prompt, what, true).ids;
+    if (!tokens.empty()) return tokens;
+  }
   if (!prompt.empty()) return tokenizer.encode(prompt, what);
   std::int64_t unknown = 0;
   const std::vector<std::int32_t> newline = tokenizer.encode("\n", "a newline", &unknown);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/progress.h"
@@ -38,15 +39,19 @@ class Generator {
   Generated generate(const std::vector<std::int32_t>& prompt, std::int64_t count, const Sampling& sampling,
                      std::uint64_t sample, const std::vector<std::int32_t>& stop,
                      const std::function<void(std::int32_t)>& emit);
+  // The logits behind each of `tokens`, at most context() of them, computed as those of a prompt are. Passes rows of
+  // one number for each token of the vocabulary to `emit`, some at a time.
+  void logits(const std::vector<std::int32_t>& tokens, const std::function<void(std::span<const float>)>& emit);
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-// The tokens to continue from: the prompt's, or those of a line end if the prompt is empty. Throws kUsage, naming
-// `what`, if the tokenizer does not know a character of the prompt.
+// The tokens to continue from: the prompt's, or those of a line end if the prompt is empty. `special`: with those that
+// the tokenizer puts around a text, such as one for its beginning. Throws kUsage, naming `what`, if the tokenizer does
+// not know a character of the prompt.
 std::vector<std::int32_t> prompt_tokens(const data::Tokenizer& tokenizer, const std::string& prompt,
-                                        std::string_view what);
+                                        std::string_view what, bool special = false);
 
 }  // namespace mlx::infer

@@ -76,9 +76,14 @@ void build_language(const Family& family, TomlReader& model, const InputSpec& in
 void build_given(TomlReader& model, const InputSpec& input, const graph::Graph* given, Built& built) {
   const bool text = input.kind == InputKind::kTokens;
   const std::int64_t context = text ? model.integer("context", 1, kLongestContext) : 0;
+  const std::string architecture = model.string("architecture", "");  // from the model to start from
   model.finish();
   if (!given) model.fail_at("family", fmt::format("\"{}\" needs a model to start from: init = \"NAME\"", kImported));
   at_key(model, "family", [&] { built = built_from(*given, input, context); });
+  if (architecture.empty()) return;
+  Json config = parse_json(built.config, "the model's config");
+  config["architecture"] = architecture;
+  built.config = canonical(config);
 }
 
 }  // namespace

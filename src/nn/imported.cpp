@@ -87,6 +87,7 @@ InputSpec input_of(const Model& model) {
   const data::Preprocessing& p = model.preprocessing;
   if (p.rows) return InputSpec::rows(p.rows->width(), width);
   if (p.channels > 0) return InputSpec::images(p.height, p.width, p.channels, width);
+  if (!architecture_of(model).empty()) return InputSpec::tokens(width);  // its tokenizer may be smaller, or absent
   if (p.tokenizer) return InputSpec::tokens(p.tokenizer->size());
   throw Error(ErrorKind::kUsage, "it takes neither images nor rows nor text",
               "the one input is \"images\" or \"features\", with its preprocessing, or \"ids\", with a tokenizer.json");

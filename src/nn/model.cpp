@@ -10,6 +10,8 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "kernels/half.h"
+#include "nn/imported.h"
 #include "nn/model_json.h"
 
 namespace mlx::nn {
@@ -69,17 +71,6 @@ Files files_of(const store::Store& store, const Digest& manifest) {
   return {read, place};
 }
 
-// A link may name another file of the folder. One that leads out of it would bring a file that nobody meant into a
-// version, and from there to remotes.
-void check_inside(const std::string& folder, const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path real = std::filesystem::canonical(path, error),
-                              root = std::filesystem::canonical(folder, error);
-  if (error || real.parent_path() == root || real.string().starts_with(root.string() + "/")) return;
-  throw Error(ErrorKind::kRefused, fmt::format("{}: a symbolic link that leaves the folder", path),
-              "copy the file instead: cp -L");
-}
-
 Files files_of(const std::string& folder) {
   const auto place = [folder](const char* name) { return join_path(folder, name); };
   const auto read = [folder, place](const char* name, std::uint64_t most) -> std::optional<Content> {
@@ -131,8 +122,8 @@ void check_tensors(const Model& model, const std::string& what) {
   }
 }
 
-// nullopt if there is none. It must fit the logits.
-std::shared_ptr<const data::Tokenizer> read_tokenizer(const Files& files, const graph::Graph& graph) {
+// nullopt if there is none. It must fit the logits, or may be smaller if they may be `longer`.
+std::shared_ptr<const data::Tokenizer> read_tokenizer(const Files& files, const graph::Graph& graph, bool longer) {
   const char* name = nullptr;
   std::optional<Content> text;
   for (const char* const known : kTokenizerFiles)
@@ -141,7 +132,9 @@ std::shared_ptr<const data::Tokenizer> read_tokenizer(const Files& files, const 
   const std::string what = files.place(name);
   data::Tokenizer tokenizer = data::Tokenizer::from_file(as_text(text->bytes), what);
   const graph::Dims& logits = graph.value(graph.outputs.at(0)).dims;
-  if (logits.empty() || !(logits.back() == graph::Dim::of(tokenizer.size()))) {
+  // An outside model may have a table that is longer than its vocabulary, so that its size is a round number.
+  const bool fits = !logits.empty() && !logits.back().symbolic() && logits.back().size >= tokenizer.size();
+  if (!fits || (!longer && logits.back().size != tokenizer.size())) {
     fail(ErrorKind::kCorrupt, "{}: {} tokens do not match the graph's output {}", what, tokenizer.size(),
          graph::to_text(graph, logits));
   }
@@ -159,41 +152,100 @@ Json read_json(const Files& files) {
 
 Model read_description(const Files& files) {
   Model model = model_from_json(read_json(files), files.place(kModelFile));
-  model.preprocessing.tokenizer = read_tokenizer(files, model.graph);
+  const bool outside = !architecture_of(model).empty();
+  model.preprocessing.tokenizer = read_tokenizer(files, model.graph, outside);
+  for (const char* const name : kKeptFiles) {
+    if (!outside) break;
+    if (const std::optional<Content> content = files.read(name, kLongestDescription))
+      model.kept[name] = as_text(content->bytes);
+  }
   return model;
+}
+
+template <typename Half>
+std::shared_ptr<const graph::Weight> widened(const graph::Weight& weight, const kernels::Shape& shape) {
+  const auto data = std::make_shared<Bytes>(shape.bytes());
+  const auto* const from = reinterpret_cast<const Half*>(weight.data().data());
+  auto* const to = reinterpret_cast<float*>(data->data());
+  for (std::int64_t i = 0; i < shape.count(); ++i) to[i] = kernels::widen(from[i]);
+  return std::make_shared<const graph::Weight>(shape, *data, data);
+}
+
+// Parameters of f32 that are stored in half precision, as an outside model had them, become f32.
+graph::Weights in_f32(const graph::Graph& graph, const graph::Weights& stored) {
+  graph::Weights::Map all = stored.all();
+  for (const graph::Value& value : graph.values) {
+    const auto found =
+        value.role == graph::Role::kParameter && value.dtype == graph::DType::kF32 ? all.find(value.name) : all.end();
+    if (found == all.end()) continue;
+    kernels::Shape shape = found->second->shape();
+    if (!kernels::is_half(shape.dtype)) continue;
+    const bool bf16 = shape.dtype == graph::DType::kBF16;
+    shape.dtype = graph::DType::kF32;
+    found->second = bf16 ? widened<kernels::BF16>(*found->second, shape) : widened<kernels::F16>(*found->second, shape);
+  }
+  return graph::Weights(std::move(all));
 }
 
 Model read_model(const Files& files) {
   Model model = read_description(files);
   const std::string what = files.place(kWeightsFile);
   const Content file = read_needed(files, kWeightsFile, longest_weights(model.graph));
-  model.weights = std::make_shared<const graph::Weights>(view_tensors(file.bytes, what), file.memory);
+  model.weights = std::make_shared<const graph::Weights>(
+      in_f32(model.graph, graph::Weights(view_tensors(file.bytes, what), file.memory)));
   check_tensors(model, what);
   return model;
 }
 
+// Adds the files beside the weights, and commits.
+store::ManifestSummary store_files(store::Batch& batch, const Model& model, store::Entry weights) {
+  std::vector<store::Entry> entries{std::move(weights)};
+  const auto add = [&](const std::string& name, const std::string& text) {
+    entries.push_back({name, store::kModeFile, text.size(), batch.add_blob(as_bytes(text))});
+  };
+  add(kModelFile, canonical(model_json(model)));
+  if (const auto& tokenizer = model.preprocessing.tokenizer) add(tokenizer->file_name(), tokenizer->file());
+  for (const auto& [name, text] : model.kept) add(name, text);
+  const store::ManifestSummary summary = batch.add_manifest(std::move(entries));
+  batch.commit();
+  return summary;
+}
+
 }  // namespace
 
+// A link may name another file of the folder. One that leads out of it would bring a file that nobody meant into a
+// version, and from there to remotes.
+void check_inside(const std::string& folder, const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error),
+                              root = std::filesystem::canonical(folder, error);
+  if (error || real.parent_path() == root || real.string().starts_with(root.string() + "/")) return;
+  throw Error(ErrorKind::kRefused, fmt::format("{}: a symbolic link that leaves the folder", path),
+              "copy the file instead: cp -L");
+}
+
 store::ManifestSummary store_model(store::Store& store, const Model& model, const std::optional<Digest>& base) {
-  const std::string description = canonical(model_json(model));
   const TensorStream stream = stream_tensors(refs_to(*model.weights));
   Bytes weights(stream.size);
   stream.read(weights.data(), weights.size());
   const std::unique_ptr<store::Batch> batch = store.begin();
-  std::vector<store::Entry> entries;
-  entries.push_back({kModelFile, store::kModeFile, description.size(), batch->add_blob(as_bytes(description))});
   std::optional<Digest> before;
   if (base) before = file_of(store, *base, kWeightsFile).content;
-  entries.push_back(
-      {kWeightsFile, store::kModeFile, weights.size(), batch->add_blob(weights, before ? &*before : nullptr)});
-  if (model.preprocessing.tokenizer) {
-    const std::string text = model.preprocessing.tokenizer->file();
-    entries.push_back(
-        {model.preprocessing.tokenizer->file_name(), store::kModeFile, text.size(), batch->add_blob(as_bytes(text))});
-  }
-  const store::ManifestSummary summary = batch->add_manifest(std::move(entries));
-  batch->commit();
-  return summary;
+  const Digest content = batch->add_blob(weights, before ? &*before : nullptr);
+  return store_files(*batch, model, {kWeightsFile, store::kModeFile, weights.size(), content});
+}
+
+store::ManifestSummary store_model(store::Store& store, const Model& model, LateTensors weights) {
+  const TensorStream stream = stream_tensors({}, std::move(weights));
+  const std::unique_ptr<store::Batch> batch = store.begin();
+  const Digest content = batch->add_stream(stream.read, stream.size);
+  return store_files(*batch, model, {kWeightsFile, store::kModeFile, stream.size, content});
+}
+
+std::string architecture_of(const Model& model) {
+  if (model.family != kImported || model.config.empty()) return {};
+  const Json config = parse_json(model.config, "the model's config");
+  return config.contains("architecture") ? json_string(config, "architecture", "the model's config") : std::string();
 }
 
 Json load_model_json(const store::Store& store, const Digest& manifest) {

@@ -30,12 +30,19 @@ struct Model {
   std::string data;                 // canonical JSON: dataset digest and the splits used
   std::string precision = "f32";    // "f32", "int8"
   std::string numerics = "native";  // how it was trained: "native", "portable"
+  // Files that an outside model came with, by name, as they were: a chat template, a config. No part of what it
+  // computes.
+  std::map<std::string, std::string> kept{};
 };
 
 // The files of a version. Their bytes are deterministic.
 Json model_json(const Model& model);
 // `base` is the version that the model was fine-tuned from; weights may be stored as differences from it.
 store::ManifestSummary store_model(store::Store& store, const Model& model, const std::optional<Digest>& base = {});
+// The same with tensors that are made while they are stored; `model` has no weights. They may be in half precision
+// where the graph has f32.
+struct LateTensors;
+store::ManifestSummary store_model(store::Store& store, const Model& model, LateTensors weights);
 Model load_model(const store::Store& store, const Digest& manifest);  // throws kCorrupt, naming file and fault
 // The same for a folder that holds a model's files, as `mlx checkout --to` writes them, and the digest that a version
 // with these files has. The weights are mapped: the file must not be changed in place while the model is in use
@@ -49,6 +56,8 @@ FolderModel load_model_folder(const std::string& folder);
 bool is_model_folder(const std::string& folder);
 // load_model without the weights.
 Model load_description(const store::Store& store, const Digest& manifest);
+// The name of the architecture that an outside model had there: "LlamaForCausalLM"; "" for others.
+std::string architecture_of(const Model& model);
 // Only model.json, for listings.
 Json load_model_json(const store::Store& store, const Digest& manifest);
 

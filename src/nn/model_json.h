@@ -7,6 +7,10 @@ namespace mlx::nn {
 
 inline constexpr const char* kModelFile = "model.json";
 inline constexpr const char* kWeightsFile = "weights.safetensors";
+inline constexpr const char* kConfigFile = "config.json";
+// What is kept of an outside model, beside its weights and tokenizer.
+inline constexpr const char* kKeptFiles[] = {kConfigFile, "generation_config.json", "tokenizer_config.json",
+                                             "chat_template.jinja"};
 inline constexpr const char* kTokenizerFiles[] = {"tokenizer.json", "tokenizer.model"};  // a model has one or none
 
 // Everything but the tensors. Returns a complete, consistent model whatever `json` holds, or throws kCorrupt naming
@@ -16,5 +20,8 @@ Model model_from_json(const Json& json, const std::string& what);
 const char* datatype_name(graph::DType dtype);
 // Checks only format and version; throws kCorrupt if this mlx cannot read them.
 void check_model_format(const Json& json, const std::string& what);
+
+// Throws kRefused if `path` is a symbolic link that leads out of `folder`.
+void check_inside(const std::string& folder, const std::string& path);
 
 }  // namespace mlx::nn

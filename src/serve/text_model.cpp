@@ -104,6 +104,7 @@ class TextModel final : public ServedModel {
       : ServedModel(spec),
         names_{spec.name, spec.version},
         tokenizer_(tokenizer_of(spec)),
+        special_(!nn::architecture_of(model().about()).empty()),
         queue_limit_(static_cast<std::size_t>(options.queue_limit)),
         generator_(model(), [this] { check_client(); }) {
     generator_.warm_up();
@@ -119,7 +120,7 @@ class TextModel final : public ServedModel {
     auto generation = std::make_unique<Generation>();
     generation->started = seconds_now();
     generation->request = parse_generate_request(request.body);
-    generation->prompt = infer::prompt_tokens(tokenizer_, generation->request.prompt, "text_input");
+    generation->prompt = infer::prompt_tokens(tokenizer_, generation->request.prompt, "text_input", special_);
     generation->stop = tokenizer_.encode(generation->request.stop, "parameter 'stop'");
     generation->stream = stream;
     generation->exchange = exchange;
@@ -210,6 +211,7 @@ class TextModel final : public ServedModel {
 
   const ModelNames names_;
   const data::Tokenizer& tokenizer_;
+  const bool special_;  // prompts get the tokens that the tokenizer puts around a text
   const std::size_t queue_limit_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -71,6 +71,8 @@ void rope(Cases& cases) {
     Attrs attrs = attrs_of(s);
     attrs.axis = 30;  // shorter than some sequences
     attrs.theta = 500.0f;
+    if (s.heads == 3) attrs.slow = 4.0f;
+    if (s.heads == 4) attrs.slow = 8.0f, attrs.long_context = 20, attrs.long_low = 0.5f, attrs.long_high = 2.0f;
     const Dims dims{s.batch, s.time, (s.heads + 2 * s.kv_heads) * s.size};
     for (const Op op : {Op::kRope, Op::kRopeBackward})
       for (const bool given : {false, true}) {

@@ -345,6 +345,27 @@ TEST_CASE("gradients: RMS norm, SwiGLU, rotary positions") {
                  run_ref({"", Op::kRopeBackward, attrs, {back, first}, {qkv.shape}, {}, {}})[0]);
 }
 
+TEST_CASE("rope: turns are slowed, all or the slow ones only") {
+  Attrs attrs;
+  attrs.heads = 1, attrs.axis = 10, attrs.theta = 10000.0f, attrs.slow = 4.0f;
+  const Tensor qkv = unit_random({1, 2, 3 * 8}, 1);
+  // The angle by which pair i of the second position's query turns.
+  const auto angle = [&](int i) {
+    const Tensor y = run_ref({"", Op::kRope, attrs, {qkv, absent()}, {qkv.shape}, {}, {}})[0];
+    const float *x = qkv.data<float>() + 24, *turned = y.data<float>() + 24;
+    return std::atan2(double{turned[4 + i]}, double{turned[i]}) - std::atan2(double{x[4 + i]}, double{x[i]});
+  };
+  for (int i = 0; i < 4; ++i)
+    CHECK(std::sin(angle(i)) == doctest::Approx(std::sin(std::pow(10.0, -i) / 4)).epsilon(1e-4));
+  // In 100 positions the pairs turn 15.9, 1.59, 0.159 and 0.0159 times: not slowed, in between, slowed, slowed.
+  attrs.long_context = 100, attrs.long_low = 1.0f, attrs.long_high = 4.0f;
+  const double kept = (100 * 0.1 / (2 * 3.14159265358979) - 1) / 3;
+  CHECK(std::sin(angle(0)) == doctest::Approx(std::sin(1.0)).epsilon(1e-4));
+  CHECK(std::sin(angle(1)) == doctest::Approx(std::sin(0.1 * (kept + (1 - kept) / 4))).epsilon(1e-4));
+  CHECK(std::sin(angle(2)) == doctest::Approx(std::sin(0.01 / 4)).epsilon(1e-3));
+  CHECK(std::sin(angle(3)) == doctest::Approx(std::sin(0.001 / 4)).epsilon(1e-2));
+}
+
 TEST_CASE("rope: scores depend on the distance of positions alone, and position 0 is not turned") {
   Attrs attrs;
   attrs.heads = 1, attrs.axis = 100;

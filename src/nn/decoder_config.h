@@ -1,0 +1,31 @@
+// config.json of a Hugging Face folder: which decoder it describes. Used by decoder_graph.cpp and hugging_face.cpp.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kernels/kernel.h"
+
+namespace mlx::nn {
+
+// A stack of blocks over tokens, each with causal attention and an MLP behind a norm.
+struct DecoderConfig {
+  std::string architecture;  // "LlamaForCausalLM"
+  std::int64_t vocabulary = 0, context = 0, width = 0, layers = 0;
+  std::int64_t heads = 0, kv_heads = 0, head = 0;  // head: the width of one
+  std::int64_t hidden = 0;                         // the width of an MLP's inside
+  std::int64_t positions = 0;                      // rows of the table of learned positions
+  float epsilon = 0;                               // of the norms
+  kernels::Attrs rope;                             // theta and how turns are slowed
+  bool gpt2 = false;  // learned positions, layer norms, GELU, transposed weights; else rotary, RMS norms, SwiGLU
+  bool tie = false;   // the final layer shares the embedding's weights
+  bool qkv_bias = false, output_bias = false, mlp_bias = false;
+};
+
+// `context`: the longest sequence to take, 0 for the model's own. Throws kCorrupt, naming `what` and the key, for
+// numbers that no model has; kUsage, with a list of what there is, for what is not supported.
+DecoderConfig read_decoder_config(std::string_view text, std::int64_t context, const std::string& what);
+
+}  // namespace mlx::nn

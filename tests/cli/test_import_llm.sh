@@ -1,0 +1,135 @@
+# Language models out of folders that `transformers` writes, through the real binary: they give the logits that
+# `transformers` gave for the same weights, keep what they came with, answer and serve, and a folder that is not whole
+# changes nothing.
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+
+folder() { python3 "$here/decoder_folder.py" "$@"; }
+mlx init >/dev/null 2>&1
+# near MODEL LOGITS: the logits behind the last of these tokens.
+near() {
+  expect 0 mlx predict "$1" --tokens "3 1 4 1 5 9 2 6" --logits out.npy
+  python3 - "$2" <<'PY' || fail "$1: other logits"
+import struct, sys
+data = open("out.npy", "rb").read()
+start = 10 + int.from_bytes(data[8:10], "little")
+assert data[:8] == b"\x93NUMPY\x01\0" and b"'<f4'" in data[:start] and b"(8, 11)" in data[:start] and start % 64 == 0, data[:start]
+last = struct.unpack("<88f", data[start:])[77:]
+wanted = list(map(float, sys.argv[1].split()))
+worst = max(abs(a - b) for a, b in zip(last, wanted, strict=True))
+sys.exit(f"off by {worst}: {' '.join(f'{x:.5f}' for x in last)}" if not worst < 2e-4 else 0)
+PY
+}
+
+# Every architecture, all types of weights, one file and shards.
+declare -A logits=(
+  [gpt2]="-1.50075 -0.11056 -0.60043 0.99582 1.39309 1.44254 -0.20740 -1.21269 -1.17611 -2.03110 -0.19613"
+  [llama]="2.41763 -0.43382 -0.57852 0.40185 0.69843 2.40358 2.37712 0.60982 1.68075 1.85794 -0.33816"
+  [llama16]="2.39705 -0.42977 -0.58293 0.38347 0.70293 2.39636 2.36402 0.60600 1.66561 1.83938 -0.33324"
+  [mistral]="0.59899 -0.74185 -0.74551 1.55770 2.08415 1.95472 2.41572 0.86175 -0.11251 0.08852 -0.58026"
+  [qwen2]="-3.00059 0.87846 -1.80356 -2.37209 -0.57283 -2.18118 -2.74340 -0.74387 -2.83858 -5.35476 0.41649"
+)
+folder GPT2LMHeadModel theirs/gpt2
+folder LlamaForCausalLM theirs/llama
+folder LlamaForCausalLM theirs/llama16 BF16 3
+folder MistralForCausalLM theirs/mistral F16
+folder Qwen2ForCausalLM theirs/qwen2 F32 2
+expect 0 mlx import model theirs/llama -n
+has "$out" "llama  LlamaForCausalLM, 25 operations, 15 tensors  would be imported"
+error 3 "llama" mlx show llama
+for name in gpt2 llama llama16 mistral qwen2; do
+  expect 0 mlx import model "theirs/$name" --json
+  same "$(json "d['model'], d['status']")" "('$name@v1', 'imported')"
+  near "$name" "${logits[$name]}"
+done
+expect 0 mlx import model theirs/llama
+has "$out" "unchanged"
+
+# Weights as they came, and what came with them.
+types() { mlx cat "$1:weights.safetensors" | python3 -c '
+import json, sys
+data = sys.stdin.buffer.read()
+print(*sorted({t["dtype"] for t in json.loads(data[8:8 + int.from_bytes(data[:8], "little")]).values()}))'; }
+same "$(types llama) $(types llama16) $(types mistral)" "F32 BF16 F16"
+for file in config.json generation_config.json tokenizer_config.json tokenizer.json; do
+  mlx cat "llama16:$file" | cmp - "theirs/llama16/$file" || fail "$file was not kept"
+done
+# A checkout is the same version: outside of the repository, and brought back.
+mlx checkout llama16 --to back >/dev/null 2>&1
+expect 0 mlx import model back --name llama16
+has "$out" "unchanged"
+near ./back "${logits[llama16]}"
+
+# Text: the prompt begins with the tokenizer's <s>, and tokens are the same prompt.
+expect 0 mlx predict llama -p "the old mill" --temperature 0 --max-tokens 5 --json
+text=$(json "d['texts'][0]['tokens']")
+expect 0 mlx predict llama --tokens "0, 2 8 3" --temperature 0 --max-tokens 5 --json
+same "$(json "d['texts'][0]['tokens']")" "$text"
+rm theirs/mistral/tokenizer.json
+expect 0 mlx import model theirs/mistral --name bare
+has "$err" "no tokenizer.json and no tokenizer.model"
+error 2 "bare@v1 has no tokenizer" mlx predict bare -p text
+expect 0 mlx predict bare --tokens "1 2" --max-tokens 3 --temperature 0
+[[ $out =~ ^([0-9]+\ ){3}$ ]] || fail "expected three tokens: $out"
+
+# Evaluation reads text with its tokenizer.
+mkdir -p data/words
+printf 'the old mill turns by the river . stone %.0s' {1..40} >data/words/test.txt
+mlx add data/words >/dev/null 2>&1
+expect 0 mlx eval llama16 -d data/words -s test --json
+same "$(json "d['loss'] > 0, d['unit']")" "(True, 'tokens')"
+error 2 "the model has no tokenizer" mlx eval bare -d data/words -s test
+
+# Bad questions.
+error 2 "--tokens: '11': expected integers from 0 to 10" mlx predict llama --tokens "1 11"
+error 2 "--tokens: 'x'" mlx predict llama --tokens x
+error 2 "leave out --prompt" mlx predict llama --tokens 1 -p the
+error 2 "leave out --count" mlx predict llama --tokens 1 --logits out.npy --count 2
+error 3 "its folder is not there" mlx predict llama --tokens 1 --logits nowhere/out.npy
+error 2 "the prompt has 65 tokens, the model takes 64" mlx predict llama --tokens "$(printf '1 %.0s' {1..65})" --logits out.npy
+
+# A shorter context, and a sliding window that it makes harmless.
+folder MistralForCausalLM theirs/window F32 1 sliding_window=16
+error 2 "a sliding window of 16 tokens, shorter than the context of 64, is not supported" mlx import model theirs/window
+has "$err" "hint: with --context 16"
+expect 0 mlx import model theirs/window --context 16
+error 2 "the model takes 16" mlx predict window --tokens "$(printf '1 %.0s' {1..17})" --logits out.npy
+error 2 "a context of 65 was asked for" mlx import model theirs/window --context 65
+error 2 "expected 1 to" mlx import model theirs/window --context=-1
+error 2 "--context is for folders with a config.json" mlx import model back --context 16
+
+# Folders that are not whole: one clear error each, and no model.
+broken() { # CODE TEXT
+  error "$1" "$2" mlx import model theirs/broken
+  error 3 "broken" mlx show broken
+  rm -rf theirs/broken
+}
+make() { folder LlamaForCausalLM theirs/broken "$@"; }
+make F32 1 'architectures=["MambaForCausalLM"]' && broken 2 'the architecture "MambaForCausalLM" is not supported'
+make F32 1 'rope_scaling={"rope_type":"yarn","factor":2}' && broken 2 "rope_type 'yarn' is not supported"
+make F32 1 'quantization_config={"quant_method":"awq"}' && broken 2 'a quantization ("awq") is not supported'
+make F32 1 vocab_size=-5 && broken 6 "'vocab_size': expected an integer from 1 to"
+make F32 1 vocab_size=9223372036854775807 && broken 6 "'vocab_size': expected an integer from 1 to"
+make F32 1 num_hidden_layers= && broken 6 "the key 'num_hidden_layers' is missing"
+make F32 1 num_hidden_layers=1000 && broken 6 "is missing"
+make F32 1 num_hidden_layers=1 && broken 2 "LlamaForCausalLM has no tensor 'model.layers.1."
+make F32 1 intermediate_size=13 && broken 6 "[12,8], config.json says [13,8]"
+make F32 1 tie_word_embeddings=true && broken 6 "'lm_head.weight' is not the embedding"
+make F32 1 vocab_size=10 && broken 6 "[11,8], config.json says [10,8]"
+make && echo '{"architectures": [' >theirs/broken/config.json && broken 6 "config.json: "
+make && head -c 300 theirs/broken/model.safetensors >part && mv part theirs/broken/model.safetensors && broken 6 "model.safetensors: "
+make && sed -i '1s/F32/I32/' theirs/broken/model.safetensors && broken 2 "is I32, which is not supported"
+make && rm theirs/broken/model.safetensors && broken 3 "no model.safetensors and no model.safetensors.index.json"
+make F32 3 && rm theirs/broken/model-00002-* && broken 3 "model-00002-of-00003.safetensors: model.safetensors.index.json names it"
+index=theirs/broken/model.safetensors.index.json
+make F32 3 && sed -i 's/model-00002/..\/model-00002/' $index && broken 6 "which is no file of the folder"
+make F32 3 && sed -i 's/model-00001/model-00003/' $index && broken 6 "is missing, which model.safetensors.index.json says is there"
+make F32 3 && echo '{"weight_map": {}}' >$index && broken 6 "0 shards"
+make F32 3 && echo '{"weight_map": {"a": 3}}' >$index && broken 6 "expected the name of a file"
+make F32 2 && cp theirs/broken/model-00001-of-00002.safetensors theirs/broken/again.safetensors &&
+  sed -i 's/"lm_head.weight": "[^"]*"/"lm_head.weight": "again.safetensors"/' $index && broken 6 "again.safetensors too"
+make && mv theirs/broken/model.safetensors outside.safetensors && ln -s ../../outside.safetensors theirs/broken/model.safetensors &&
+  broken 5 "a symbolic link that leaves the folder"
+make && rm theirs/broken/model.safetensors && mkfifo theirs/broken/model.safetensors && broken 6 "model.safetensors"
+mkdir theirs/empty
+error 3 "not a model's folder: there is no model.json and no config.json" mlx import model theirs/empty
