@@ -308,3 +308,13 @@ for launcher in PMI_SIZE SLURM_STEP_NUM_TASKS; do error 2 "$launcher=2: these pr
 error 9 'at step' mlx train -c mlp.toml --set train.learning_rate=1000 --set train.optimizer=sgd --set train.loss=mse --ranks 2
 error 9 'at step' mlx train -c mlp.toml --set train.learning_rate=1000 --set train.optimizer=sgd --set train.loss=mse --ranks 2 --zero 1
 all_gone
+
+# What the plan says of a step's traffic is what ranks send.
+for ranks in 2 4; do
+  expect 0 mlx train -c mlp.toml --set train.accumulate=4 --ranks $ranks -n --json
+  planned=$(json "d['step_traffic']['bytes']")
+  expect 0 mlx train -c mlp.toml --set train.accumulate=4 --ranks $ranks --force --json
+  same "$(json "$planned > 0 and abs(d['summary']['communication']['bytes_sent'] / d['summary']['steps'] / $planned - 1) < 0.01")" True
+done
+expect 0 mlx train -c mlp.toml --set train.accumulate=4 --ranks 4 --force -n
+has "$out" 'each rank sends '
