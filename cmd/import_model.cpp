@@ -72,7 +72,7 @@ Outside read_own(const std::string& folder, Context& context) {
 
 Outside read_theirs(const std::string& folder, const ModelOptions& options, Context& context) {
   nn::OutsideModel outside = nn::read_hugging_face(folder, options.context);
-  warn_of_nan(outside.not_finite, outside.weights.shapes.size(), context);
+  warn_of_nan(outside.not_finite, outside.tensors, context);
   if (!outside.model.preprocessing.tokenizer)
     context.progress().warn(
         fmt::format("{} has no tokenizer.json and no tokenizer.model: the model takes --tokens, not text",

@@ -95,16 +95,15 @@ Bytes make_parameter(const ParameterSource& source, std::size_t size, const Outs
   }
   made.resize(size);
   if (!source.transposed) return made;
-  const Bytes from = std::move(made);
+  Bytes turned(made.size());
   const auto rows = static_cast<std::size_t>(source.parts.at(0).shape[0]),
              columns = static_cast<std::size_t>(source.parts.at(0).shape[1]);
-  made.resize(from.size());
-  if (from.size() == rows * columns * sizeof(float)) {
-    transpose<float>(from.data(), made.data(), rows, columns);
+  if (made.size() == rows * columns * sizeof(float)) {
+    transpose<float>(made.data(), turned.data(), rows, columns);
   } else {
-    transpose<std::uint16_t>(from.data(), made.data(), rows, columns);
+    transpose<std::uint16_t>(made.data(), turned.data(), rows, columns);
   }
-  return made;
+  return turned;
 }
 
 // Buffers that the formulas of a layer give, which old folders hold all the same.
@@ -183,6 +182,7 @@ OutsideModel read_hugging_face(const std::string& folder, std::int64_t context) 
   OutsideModel out;
   out.weights = weights_of(decoder, outside, folder);
   check_all_used(decoder, config, *outside);
+  out.tensors = outside->tensors.size();
   out.not_finite = not_finite_of(*outside);
   out.model.family = kImported;
   out.model.config =

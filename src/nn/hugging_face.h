@@ -10,6 +10,7 @@ namespace mlx::nn {
 struct OutsideModel {
   Model model;                          // of family "imported", without weights
   LateTensors weights;                  // as they are in the folder: F32, F16 or BF16
+  std::size_t tensors = 0;              // of the folder
   std::vector<std::string> not_finite;  // tensors of the folder that hold NaN or infinity
 };
 

@@ -88,6 +88,12 @@ error 2 "leave out --count" mlx predict llama --tokens 1 --logits out.npy --coun
 error 3 "its folder is not there" mlx predict llama --tokens 1 --logits nowhere/out.npy
 error 2 "the prompt has 65 tokens, the model takes 64" mlx predict llama --tokens "$(printf '1 %.0s' {1..65})" --logits out.npy
 
+# NaN in weights is imported with a warning.
+folder LlamaForCausalLM theirs/nan
+printf '\xff\xff\xff\x7f' | dd of=theirs/nan/model.safetensors bs=1 seek=$(($(stat -c %s theirs/nan/model.safetensors) - 4)) conv=notrunc status=none
+expect 0 mlx import model theirs/nan
+has "$err" "1 of 21 tensors hold NaN or infinity, first 'lm_head.weight'"
+
 # A shorter context, and a sliding window that it makes harmless.
 folder MistralForCausalLM theirs/window F32 1 sliding_window=16
 error 2 "a sliding window of 16 tokens, shorter than the context of 64, is not supported" mlx import model theirs/window
@@ -116,6 +122,8 @@ make F32 1 num_hidden_layers=1 && broken 2 "LlamaForCausalLM has no tensor 'mode
 make F32 1 intermediate_size=13 && broken 6 "[12,8], config.json says [13,8]"
 make F32 1 tie_word_embeddings=true && broken 6 "'lm_head.weight' is not the embedding"
 make F32 1 vocab_size=10 && broken 6 "[11,8], config.json says [10,8]"
+make F32 1 vocab_size=9 && broken 6 "[11,8], config.json says [9,8]"
+make && sed -i 's/"old": 8/"old": 8, "a": 10, "b": 11/' theirs/broken/tokenizer.json && broken 6 "tokenizer.json: 12 tokens, config.json says 11"
 make && echo '{"architectures": [' >theirs/broken/config.json && broken 6 "config.json: "
 make && head -c 300 theirs/broken/model.safetensors >part && mv part theirs/broken/model.safetensors && broken 6 "model.safetensors: "
 make && sed -i '1s/F32/I32/' theirs/broken/model.safetensors && broken 2 "is I32, which is not supported"
