@@ -3,9 +3,9 @@
 //
 // usage: bench_step LATENCY BYTES_PER_SECOND PER_MESSAGE BACKWARD END COUNT... -- RANKS...
 //
-// Times are seconds, COUNT the elements of each gradient in the order of the backward pass, which begins at BACKWARD and
-// ends at END. Each rank has one micro-batch. Prints for each number of ranks the bytes and messages of the rank that
-// sends most, and the seconds of a step.
+// Times are seconds, COUNT the elements of each gradient in the order of the backward pass, which begins at BACKWARD
+// and ends at END. Each rank has one micro-batch. Prints for each number of ranks the bytes and messages of the rank
+// that sends most, and the seconds of a step.
 #include <fmt/format.h>
 
 #include <cstdio>

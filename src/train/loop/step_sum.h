@@ -63,8 +63,8 @@ class StepSum {
   };
   void ask_to_stop() { asked_to_stop_ = true; }
   // Waits for the other ranks. If the loss is finite, the session has the step's gradients and running statistics
-  // afterwards; else all is as the last micro-batch left it. Gradients that ranks own are in sums() instead. `share` may
-  // replace the totals, of a stage that has no loss by those of one that has.
+  // afterwards; else all is as the last micro-batch left it. Gradients that ranks own are in sums() instead. `share`
+  // may replace the totals, of a stage that has no loss by those of one that has.
   Totals finish(graph::Session& session, Pool& pool, const std::function<void(Totals&)>& share = {});
   dist::GradientSum& sums() { return sum_; }
   void end_step() { sum_.end_step(); }
