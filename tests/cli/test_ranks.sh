@@ -311,7 +311,7 @@ all_gone
 
 # What the plan says of a step's traffic is what ranks send.
 for ranks in 2 4; do
-  expect 0 mlx train -c mlp.toml --set train.accumulate=4 --ranks $ranks -n --json
+  expect 0 mlx train -c mlp.toml --set train.accumulate=4 --ranks $ranks --force -n --json
   planned=$(json "d['step_traffic']['bytes']")
   expect 0 mlx train -c mlp.toml --set train.accumulate=4 --ranks $ranks --force --json
   same "$(json "$planned > 0 and abs(d['summary']['communication']['bytes_sent'] / d['summary']['steps'] / $planned - 1) < 0.01")" True
