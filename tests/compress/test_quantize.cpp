@@ -223,12 +223,13 @@ void check_language_model(const std::string& family, const std::string& more, in
   constexpr std::int64_t kVocabulary = 13;
   Pool pool(2);
   NoProgress silent;
-  const nn::Model made = language_model(family, kVocabulary, more);
+  nn::Model made = language_model(family, kVocabulary, more);
+  const auto tokenizer = std::make_shared<data::Tokenizer>(data::Tokenizer::chars("abcdefghijklm", "text"));
+  made.preprocessing.tokenizer = tokenizer;
   const infer::Model f32(made, kernels::best_backend(), pool);
   std::vector<std::int32_t> tokens;
   for (std::uint32_t i = 0; i < 600; ++i) tokens.push_back(static_cast<std::int32_t>(i * i * 7 % 31 % kVocabulary));
-  const data::DatasetPtr dataset = data::make_dataset(
-      data::text_of(tokens, std::make_shared<data::Tokenizer>(data::Tokenizer::chars("abcdefghijklm", "text"))));
+  const data::DatasetPtr dataset = data::make_dataset(data::text_of(tokens, tokenizer));
   const nn::Model quantized = compress::quantize_int8(f32, compress::calibrate(f32, *dataset, {}, silent));
   int found = 0;
   for (const graph::Node& node : quantized.graph.nodes)

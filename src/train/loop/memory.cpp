@@ -212,10 +212,6 @@ std::int64_t share_of_batch(const TrainConfig& config, int ranks) {
   return config.batch / parts * dist::most_of_shares(ranks, parts);
 }
 
-bool shares_updates(const TrainConfig& config, int sharers) {
-  return config.zero > 0 && sharers > 1 && config.accumulate > 1;
-}
-
 // What so many ranks sum in a step.
 std::vector<SummedValue> summed(const graph::TrainingGraph& training, const TrainConfig& config, int sharers,
                                 kernels::Backend backend, SummedNodes nodes = {}) {

@@ -21,6 +21,11 @@
 
 namespace mlx::train {
 
+// Whether so many ranks, each with a share of the batch, share the updates.
+inline bool shares_updates(const TrainConfig& config, int sharers) {
+  return config.zero > 0 && sharers > 1 && config.accumulate > 1;
+}
+
 class OptimizerShard {
  public:
   // `sums`: what the step sums, in order, of the graph that `updates` are apart from. `ranks` must outlive it.

@@ -73,7 +73,7 @@ TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, co
   const std::string loss = loss_spec(config, data.targets).name;
   counts_ = loss != "mse" && loss != "huber";
   labels_are_classes_ = loss == "softmax";
-  if (config.zero > 0 && grid_.column().ranks() > 1 && config.accumulate > 1) share_updates();
+  if (shares_updates(config, grid_.column().ranks())) share_updates();
 }
 
 void TrainingStep::share_updates() {
