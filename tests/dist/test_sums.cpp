@@ -35,7 +35,7 @@ std::vector<float> sum_of(int begin, int end, std::int64_t count) {
 }
 
 bool same_bits(std::span<const float> a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
 }  // namespace
