@@ -34,7 +34,8 @@ bool no_exponent_full(ByteView numbers) {
     d |= carried(at + 3 * kSize, kSize);
   }
   for (; left >= kSize; left -= kSize, at += kSize) a |= carried(at, kSize);
-  const Block found = a | b | c | d | carried(at, left);
+  Block found = a | b | c | d;
+  if (left > 0) found |= carried(at, left);
   std::array<Bits, kSize / sizeof(Bits)> all;
   std::memcpy(all.data(), &found, sizeof all);
   return std::ranges::none_of(all, [](Bits bits) { return (bits & kSign) != 0; });
