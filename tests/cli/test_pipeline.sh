@@ -52,7 +52,7 @@ expect 0 mlx train -c llama.toml --ranks 4 --force -n --json
 same "$(json "d['pp'], d['stages']")" "(1, [])"
 
 # Interrupted and killed, it goes on with any other stages, to the bits of one that nobody stopped.
-sed 's/^epochs = 2/epochs = 600\naccumulate = 4\ncheckpoint_every = "20 steps"/' llama.toml >long.toml
+sed 's/^epochs = 2/epochs = 2000\naccumulate = 4\ncheckpoint_every = "20 steps"/' llama.toml >long.toml
 long() { mlx train -c long.toml "$@"; }
 stopped() { # SIGNAL CODE RANK ARGUMENT...: signals a rank, or the launcher
   local signal=$1 wanted=$2 rank=$3 code=0 process
@@ -63,7 +63,7 @@ stopped() { # SIGNAL CODE RANK ARGUMENT...: signals a rank, or the launcher
     mlx log --runs --json | python3 -c 'import json,sys; sys.exit(json.load(sys.stdin)["runs"][0]["status"] != "running")' && [ -n "$(pgrep -P "$(pgrep -P $launcher | head -1)" 2>/dev/null)" ] && break
     sleep 0.05
   done
-  sleep 0.6
+  sleep 0.4
   process=$launcher
   [ "$rank" = launcher ] || process=$(for p in $(here_run); do if grep -qxz "OMPI_COMM_WORLD_RANK=$rank" "/proc/$p/environ" 2>/dev/null; then echo "$p"; fi; done)
   kill "-$signal" "$process"
@@ -113,5 +113,8 @@ error 2 'pp = 2: stages work on different micro-batches of a batch, and it has o
 error 2 'pp = 2: the workers of local SGD hold whole models' mlx train -c gpt2.toml --sync-every 4 --ranks 2 --pp 2
 error 2 'pp = 2: adapters are trained by ranks that hold the whole model' mlx train -c gpt2.toml --set 'model.init=gpt2' --set model.lora.rank=2 --ranks 2 --pp 2
 error 2 'accumulate = 3 micro-batches cannot be shared among 4 ranks, 2 for each model' mlx train -c llama.toml --set train.batch=21 --set train.accumulate=3 --ranks 4 --pp 2
+error 2 "zero = 1: the optimizer's state is divided among ranks that hold whole models" mlx train -c llama.toml --set train.accumulate=4 --ranks 4 --pp 2 --zero 1
+has "$err" 'leave zero or pp out'
+error 2 'balance: ranks that hold parts of a model have the same batch' mlx train -c llama.toml --set train.accumulate=4 --ranks 4 --pp 2 --balance
 error 2 '--pp -1: expected the number of stages' mlx train -c llama.toml --ranks 2 --pp -1
 all_gone

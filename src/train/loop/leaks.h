@@ -26,8 +26,8 @@ void check_listed_leaks(const store::Store& store, const Digest& dataset, const 
 void check_test_leaks(const store::Store& store, const Digest& dataset, const TrainConfig& config,
                       const data::Dataset& train);
 
-// The bounds, for the summary of a run, whose key they are no part of: another config may allow less. Absent from the
-// summary of a run by an earlier mlx: kept as the default bounds.
+// The bounds, for the summary of a run: they are no part of its key, and another config may allow less. A summary
+// without them, of an earlier mlx, counts as one with the default bounds.
 Json leaks_allowed(const TrainConfig& config);
 bool allows_fewer_leaks(const TrainConfig& config, const Json& summary);
 
