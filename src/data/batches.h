@@ -15,6 +15,7 @@ struct BatchOptions {
   std::int64_t batch = 128;
   std::uint64_t seed = 0;
   bool shuffle = false, drop_last = false;
+  std::int64_t shuffle_buffer = 0;  // examples that a shuffle draws from at a time; 0: from all
   // The source gives share `rank` of `ranks` of each batch, of which `batch` is the size of all shares together, so
   // that every example of an epoch is on one rank. A rank that has no example in the last batch has one batch less.
   // `shares`: or so many, from `rank` on.

@@ -15,10 +15,39 @@ namespace {
 
 constexpr std::uint64_t kShuffleStream = 0x73687566666C65ull;  // "shuffle"
 
-// Maps 64 random bits to 0 … count-1: the high half of the 128-bit product (bias below count / 2^64).
-std::int64_t below(std::uint64_t bits, std::uint64_t count) {
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>((Wide{bits} * count) >> 64));
+// Random numbers of an epoch, by position. Two come from a block: i takes half i % 2 of block i / 2.
+class OrderDraws {
+ public:
+  OrderDraws(std::uint64_t seed, std::uint64_t epoch) : seed_(seed), epoch_(epoch) {}
+
+  // Of 0 … count-1, for position i: the high half of the 128-bit product of 64 random bits (bias below count / 2^64).
+  std::int64_t below(std::int64_t count, std::int64_t i) {
+    if (i / 2 != block_)
+      random_ = kernels::random_block(seed_, kShuffleStream, epoch_, static_cast<std::uint64_t>(i) / 2);
+    block_ = i / 2;
+    const std::size_t half = 2 * static_cast<std::size_t>(i % 2);
+    const std::uint64_t bits = std::uint64_t{random_[half]} << 32 | random_[half + 1];
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<std::int64_t>(
+        static_cast<std::uint64_t>((Wide{bits} * static_cast<std::uint64_t>(count)) >> 64));
+  }
+
+ private:
+  std::uint64_t seed_, epoch_;
+  std::int64_t block_ = -1;
+  std::array<std::uint32_t, 4> random_{};
+};
+
+IndexList through_buffer(std::int64_t count, std::int64_t size, OrderDraws& draws) {
+  IndexList order(count, count), buffer(size, count);
+  for (std::int64_t i = 0; i < size; ++i) buffer.set(i, i);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t next = i + size, held = std::min(size, count - i);
+    const std::int64_t drawn = draws.below(held, i);
+    order.set(i, buffer[drawn]);
+    buffer.set(drawn, next < count ? next : buffer[held - 1]);
+  }
+  return order;
 }
 
 constexpr std::int64_t kNarrow = std::int64_t{1} << 32;
@@ -74,18 +103,12 @@ IndexSet IndexSet::part(const IndexSet& part) const {
   return IndexSet(std::move(indices));
 }
 
-IndexList shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch) {
+IndexList shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch, std::int64_t buffer) {
+  OrderDraws draws(seed, epoch);
+  if (buffer > 0 && buffer < count) return through_buffer(count, buffer, draws);
   IndexList order(count, count);
   for (std::int64_t i = 0; i < count; ++i) order.set(i, i);
-  std::array<std::uint32_t, 4> random{};
-  for (std::int64_t i = count - 1; i > 0; --i) {
-    // Two draws per block, by position: i takes half i % 2 of block i / 2.
-    if (i == count - 1 || i % 2 == 1)
-      random = kernels::random_block(seed, kShuffleStream, epoch, static_cast<std::uint64_t>(i) / 2);
-    const std::size_t half = 2 * static_cast<std::size_t>(i % 2);
-    const std::uint64_t bits = std::uint64_t{random[half]} << 32 | random[half + 1];
-    order.swap(i, below(bits, static_cast<std::uint64_t>(i) + 1));
-  }
+  for (std::int64_t i = count - 1; i > 0; --i) order.swap(i, draws.below(i + 1, i));
   return order;
 }
 
@@ -96,6 +119,7 @@ Order::Share Order::share_of(std::int64_t batch, const BatchOptions& options) {
 Order::Order(std::int64_t count, const BatchOptions& options)
     : count_(count),
       batch_(options.batch),
+      buffer_(options.shuffle_buffer),
       seed_(options.seed),
       shuffle_(options.shuffle),
       drop_last_(options.drop_last),
@@ -120,7 +144,7 @@ void Order::start(std::uint64_t epoch, std::int64_t first) {
   next_ = first;
   if (!shuffle_ || (epoch == epoch_ && !order_.empty())) return;
   order_ = {};  // before the next, so that there are never both
-  order_ = shuffled(count_, seed_, epoch);
+  order_ = shuffled(count_, seed_, epoch, buffer_);
   epoch_ = epoch;
 }
 

@@ -60,8 +60,11 @@ class IndexSet {
   std::shared_ptr<const IndexList> list_;  // null: the range
 };
 
-// The order of one epoch's examples: a Fisher-Yates shuffle of 0 … count-1, keyed by Philox.
-IndexList shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch);
+// The order of one epoch's examples: a Fisher-Yates shuffle of 0 … count-1, keyed by Philox. With a `buffer` below count:
+// the order in which they leave a shuffle buffer of that size, as of tf.data and WebDataset. It is filled with the first
+// examples; then each draw takes one of those in it, and the next in stored order gets its place. An example comes at
+// most `buffer` - 1 places before its own.
+IndexList shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch, std::int64_t buffer = 0);
 
 struct BatchOptions;
 
@@ -94,7 +97,7 @@ class Order {
   static Share share_of(std::int64_t batch, const BatchOptions& options);
   std::int64_t position_of(std::int64_t place) const;
 
-  std::int64_t count_, batch_;
+  std::int64_t count_, batch_, buffer_;
   std::uint64_t seed_;
   bool shuffle_, drop_last_, shared_;
   Share share_, last_;  // of a whole batch, and of what is left of the epoch after those

@@ -59,13 +59,16 @@ std::int64_t SpoolReader::most_batches() const {
   return std::max<std::int64_t>(1, spool_->budget_.window() / each);
 }
 
-// Whether the first items lie in the spool as in the epoch.
-bool SpoolReader::in_file_order() const {
+// Whether items that follow one another in the epoch, such as the first, lie in a part of the spool that fits a window.
+bool SpoolReader::near_each_other() const {
   constexpr std::int64_t kLooks = 64;
   const std::int64_t end = std::min(items_.end, items_.begin + kLooks);
-  for (std::int64_t i = items_.begin + 1; i < end; ++i)
-    if (items_.first_record(i) <= items_.first_record(i - 1)) return false;
-  return true;
+  std::int64_t first = spool_->count(), last = 0;
+  for (std::int64_t i = items_.begin; i < end; ++i) {
+    const std::int64_t record = items_.first_record(i);
+    first = std::min(first, record), last = std::max(last, record);
+  }
+  return (last - first) * spool_->record_ <= spool_->budget_.window();
 }
 
 // Decides from where the epoch is read. A copy pays where many items lie on one block of the disk.
@@ -73,7 +76,7 @@ void SpoolReader::begin_epoch() {
   begun_ = true;
   const bool cached = copies_ == CopyEpochs::kNever || (copies_ == CopyEpochs::kIfNotCached && spool_->is_cached());
   by_pool_ = cached && pool_.threads() > 1;
-  if (cached || items_.records != 1 || in_file_order()) return;
+  if (cached || items_.records != 1 || near_each_other()) return;
   for (SpoolWindow* window : {&now_, &ahead_}) window->release();  // memory for the copy
   now_.hold(*spool_, items_, items_.begin, items_.begin);
   epoch_ = EpochFile::copy(*spool_, {items_.first_record, items_.begin, items_.end, most_batches() * items_.batch},

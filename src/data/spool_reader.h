@@ -49,7 +49,7 @@ class SpoolReader {
   void fill(SpoolWindow& window);
   void fill_ahead();
   std::int64_t most_batches() const;
-  bool in_file_order() const;
+  bool near_each_other() const;
 
   SpoolPtr spool_;
   CopyEpochs copies_;

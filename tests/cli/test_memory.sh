@@ -111,6 +111,14 @@ expect 0 mlx train -c idx.toml --force --memory 80MiB --json
 same "$(json "d['digest'] == '$id', d['summary']['memory']['peak'] <= 80 << 20 < $whole")" "(True, True)"
 grep -q __asan_init "$mlx_binary" || same "$(json "d['summary']['peak_memory'] <= 1.05 * (80 << 20)")" True
 
+# A shuffle buffer is another order, the same from the file.
+expect 0 mlx train -c idx.toml --set data.shuffle_buffer=300 --json
+buffered=$(json "d['digest']")
+[ "$buffered" != "$id" ] || fail "the buffer changed nothing"
+expect 0 mlx train -c idx.toml --set data.shuffle_buffer=300 --force --memory 80MiB --json
+same "$(json "d['digest']")" "$buffered"
+error 2 "shuffle_buffer" mlx train -c idx.toml --set data.shuffle_buffer=0
+
 # Killed and resumed under a cap.
 killed_training 16 -c resnet.toml --force --memory 2GiB
 expect 0 mlx train -c resnet.toml --json

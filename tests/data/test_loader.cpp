@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -36,6 +37,29 @@ bool same(const Batch& a, const Batch& b) {
 }
 
 }  // namespace
+
+TEST_CASE("shuffle: a buffer draws each example once, few places before its own") {
+  constexpr std::int64_t kCount = 1001, kBuffer = 50;
+  const IndexList order = shuffled(kCount, 5, 3, kBuffer);
+  std::int64_t moved = 0;
+  for (std::int64_t i = 0; i < kCount; ++i) {
+    CHECK(order[i] < i + kBuffer);
+    moved += order[i] != i ? 1 : 0;
+  }
+  CHECK(moved > 900);
+  const IndexList all = order.sorted(0, kCount);
+  for (std::int64_t i = 0; i < kCount; ++i) CHECK(all[i] == i);
+  CHECK(shuffled(kCount, 5, 3, kBuffer) == order);
+  CHECK(shuffled(kCount, 5, 4, kBuffer) != order);
+  CHECK(shuffled(kCount, 5, 3, kCount) == shuffled(kCount, 5, 3));  // it holds all examples
+  const IndexList stored = shuffled(kCount, 5, 3, 1);
+  for (std::int64_t i = 0; i < kCount; ++i) CHECK(stored[i] == i);
+  // The first place gets each example of the first buffer about equally often: 5 standard deviations.
+  std::array<int, 10> first{};
+  for (std::uint64_t epoch = 0; epoch < 4000; ++epoch)
+    ++first.at(static_cast<std::size_t>(shuffled(100, 1, epoch, 10)[0]));
+  for (const int times : first) CHECK(std::abs(times - 400) < 100);
+}
 
 TEST_CASE("shuffle: a permutation that depends on seed and epoch alone") {
   const IndexList order = shuffled(1001, 5, 3);

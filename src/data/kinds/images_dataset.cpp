@@ -116,9 +116,18 @@ class ImagesDataset final : public Dataset {
       fail(ErrorKind::kUsage, "the model normalizes {} channels of an image, the data has {}",
            preprocessing.normalization.mean.size(), about_.channels);
     }
-    Loader::Options loading{options.batch, options.seed,   options.shuffle, options.drop_last,           options.rank,
-                            options.ranks, options.shares, options.augment, preprocessing.normalization, options.raw,
-                            items_};
+    Loader::Options loading{.batch = options.batch,
+                            .seed = options.seed,
+                            .shuffle = options.shuffle,
+                            .drop_last = options.drop_last,
+                            .shuffle_buffer = options.shuffle_buffer,
+                            .rank = options.rank,
+                            .ranks = options.ranks,
+                            .shares = options.shares,
+                            .augment = options.augment,
+                            .normalization = preprocessing.normalization,
+                            .raw = options.raw,
+                            .subset = items_};
     return std::make_unique<ImageBatches>(images_, std::move(loading), pool);
   }
   // Photos are equal if their files are, so that a member of a shard equals a file in a folder.

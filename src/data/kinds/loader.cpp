@@ -57,6 +57,7 @@ struct Loader::State {
                                           .seed = options.seed,
                                           .shuffle = options.shuffle,
                                           .drop_last = options.drop_last,
+                                          .shuffle_buffer = options.shuffle_buffer,
                                           .rank = options.rank,
                                           .ranks = options.ranks,
                                           .shares = options.shares}),

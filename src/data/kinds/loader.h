@@ -38,6 +38,7 @@ class Loader {
     std::int64_t batch = 128;
     std::uint64_t seed = 0;
     bool shuffle = false, drop_last = false;
+    std::int64_t shuffle_buffer = 0;      // BatchOptions
     int rank = 0, ranks = 1, shares = 1;  // BatchOptions; mixup mixes images of one rank
     Augment augment{};
     Normalization normalization{};

@@ -53,6 +53,7 @@ void read_data(TomlReader table, TrainConfig& config) {
   config.leaks = read_share(table, "leaks", "1%");
   if (table.has("near_leaks")) config.near_leaks = read_share(table, "near_leaks", "");
   read_hold_out(table, config);
+  config.shuffle_buffer = table.integer("shuffle_buffer", 1, std::numeric_limits<std::int64_t>::max(), 0);
   for (const data::Kind* kind : data::kinds())
     if (kind->read_keys) kind->read_keys(table, config.reading);
   table.finish();
@@ -214,6 +215,7 @@ std::string resolved(const TrainConfig& config, const nn::Built& built) {
   Json data = {{"hold_out", held.share > 0 ? Json(held.share) : Json(held.count)},
                {"train", config.train_split},
                {"valid", config.valid_split}};
+  if (config.shuffle_buffer > 0) data["shuffle_buffer"] = config.shuffle_buffer;
   if (config.reading.division) data["split"] = to_json(config.reading.division->rule);
   for (const data::Kind* kind : data::kinds())
     if (kind->write_keys) kind->write_keys(config.reading, data);

@@ -31,6 +31,7 @@ struct TrainConfig {
   std::string train_split = "train";
   std::string valid_split;           // "" for none
   data::HoldOut hold_out;            // of the train split, for validation
+  std::int64_t shuffle_buffer = 0;   // examples that an epoch's order is drawn from at a time; 0: all
   double leaks = 0.01;               // the largest share of a split's examples that may be in the train split too
   std::optional<double> near_leaks;  // that may be almost there; without it only a warning
   data::Reading reading;             // the keys of each kind of data, and how splits are divided

@@ -96,6 +96,7 @@ data::BatchOptions batch_options(const TrainConfig& config, std::int64_t context
   options.batch = config.batch;
   options.seed = config.seed;
   options.shuffle = options.drop_last = true;
+  options.shuffle_buffer = config.shuffle_buffer;
   options.augment = config.reading.augment;
   return options;
 }
