@@ -17,12 +17,23 @@ namespace mlx::cmd {
 namespace {
 
 constexpr std::int64_t kByKind = std::numeric_limits<std::int64_t>::min();  // the kind of data decides
+constexpr std::int64_t kLargestGroup = 65536;
 
 struct QuantizeOptions {
   std::string model, to = "int8", data, split = "train", memory;
-  std::int64_t examples = kByKind;
+  std::int64_t examples = kByKind, group = kByKind;
   bool point = false, force = false;
 };
+
+compress::Groups groups_of(const QuantizeOptions& options) {
+  if (options.examples != kByKind) fail(ErrorKind::kUsage, "--examples is for --calibrate");
+  compress::Groups groups;
+  groups.bits = options.to == "int4" ? 4 : 8;
+  if (options.group != kByKind) groups.size = options.group;
+  if (groups.size < 32 || groups.size > kLargestGroup || groups.size % 32 != 0)
+    fail(ErrorKind::kUsage, "--group: expected a multiple of 32 up to {}, got {}", kLargestGroup, options.group);
+  return groups;
+}
 
 int run_quantize(const QuantizeOptions& options, Context& context) {
   const bool given = options.examples != kByKind;
@@ -30,6 +41,11 @@ int run_quantize(const QuantizeOptions& options, Context& context) {
     fail(ErrorKind::kUsage, "--examples: expected at least 1, got {}", options.examples);
   compress::QuantizeOptions quantize;
   quantize.model = options.model;
+  if (options.data.empty()) quantize.groups = groups_of(options);
+  if (!options.data.empty() && options.to != "int8")
+    fail(ErrorKind::kUsage, "--calibrate is for --to int8: weights of four bits are rounded without data");
+  if (!options.data.empty() && options.group != kByKind)
+    fail(ErrorKind::kUsage, "--group is for weights that are rounded without --calibrate");
   quantize.dataset = options.data;
   quantize.split = options.split;
   if (given) quantize.calibration.examples = options.examples;
@@ -50,7 +66,7 @@ int run_quantize(const QuantizeOptions& options, Context& context) {
                   {"bytes_before", outcome.from.bytes},
                   {"bytes", outcome.to.bytes}});
   }
-  context.line(fmt::format("{}  {}  int8 of {}{}", context.bold(outcome.to.name()), outcome.to.digest.brief(),
+  context.line(fmt::format("{}  {}  {} of {}{}", context.bold(outcome.to.name()), outcome.to.digest.brief(), options.to,
                            outcome.from.name(), outcome.unchanged ? "  " + context.green("unchanged") : ""));
   context.line(fmt::format("  {} -> {} ({:.3f} of it)", format_bytes(outcome.from.bytes),
                            format_bytes(outcome.to.bytes), ratio));
@@ -63,15 +79,16 @@ Command add_quantize() {
   auto options = std::make_shared<QuantizeOptions>();
   Command command;
   command.name = "quantize";
-  command.summary = "Make an int8 child of a model, with activations calibrated on data";
+  command.summary = "Make a smaller child of a model, with weights of four or eight bits";
   command.group = "work";
   Option data = option("--calibrate", "DATASET", options->data, "The dataset whose activations set the ranges",
                        Complete::kReference);
-  data.required = true;
   command.options = {
       argument("MODEL", options->model, "The model's reference", Complete::kReference),
-      choice("--to", "TYPE", {"int8"}, options->to, "The type of weights and activations (default: int8)"),
+      choice("--to", "TYPE", {"int8", "int4"}, options->to, "The type of weights (default: int8)"),
       data,
+      integer("--group", "N", options->group,
+              "Without --calibrate, of language models: weights with a common scale (default: 32)"),
       option("-s,--split", "SPLIT", options->split, "Which split of it (default: train)"),
       integer("--examples", "N", options->examples,
               "How many images, rows or windows of text to calibrate on (default: 1024, of text 128)"),
@@ -79,7 +96,7 @@ Command add_quantize() {
       flag("--point", options->point, "Also move the worktree's pointer to the new version"),
       flag("--force", options->force, "Quantize although the answer is known"),
   };
-  command.examples = {"mlx quantize clf --to int8 --calibrate data/fashion --split train"};
+  command.examples = {"mlx quantize clf --to int8 --calibrate data/fashion --split train", "mlx quantize lm --to int4"};
   command.run = [options](Context& context) { return run_quantize(*options, context); };
   return command;
 }

@@ -748,13 +748,14 @@ _mlx_command() {
       esac
       ;;
     'quantize')
-      options='--to --calibrate -s --split --examples --memory --point --force --json -C -q --quiet -v --verbose --color -h --help'
+      options='--to --calibrate --group -s --split --examples --memory --point --force --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
       case $2 in
-        --to) kind='choice int8' ;;
+        --to) kind='choice int8 int4' ;;
         --calibrate) kind=reference ;;
+        --group) kind=nothing ;;
         -s|--split) kind=nothing ;;
         --examples) kind=nothing ;;
         --memory) kind=nothing ;;

@@ -251,6 +251,19 @@ void check_quantize(Checker& check, const Problem& problem, Geometry& g) {
   check_scales(check, problem.attrs);
 }
 
+void check_linear_groups(Checker& check, const Problem& problem, Geometry& g) {
+  if (!check.input_is(0, 1) || !check.input_is(1, 2, kBytes) || !check.input_is(2, 2, {DType::kF16})) return;
+  const bool halves = check.input(1).dtype == DType::kU8;
+  g.in_width = last(check.input(0)), g.out_width = dim(check.input(1), 0), g.groups = dim(check.input(2), 0);
+  check.require(g.groups > 0 && g.in_width % g.groups == 0 && g.in_width / g.groups % 32 == 0,
+                "the last dim of input 0 must be whole groups of a multiple of 32");
+  check.input_equals(1, {g.out_width, halves ? g.in_width / 2 : g.in_width}, check.input(1).dtype);
+  check.input_equals(2, {g.groups, g.out_width}, DType::kF16);
+  check.optional_input(3, {g.out_width});
+  check.output_equals(0, with_last(check.input(0), g.out_width));
+  g.w_type = check.input(1).dtype;
+}
+
 void check_cast(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 0, kReal) || !check.output_is(0, 0, kReal)) return;
   check.require(check.input(0).dtype != check.output(0).dtype, "a cast is between f32 and bf16 or f16");

@@ -253,6 +253,15 @@ MLX_COLLECTIVE(kAllReduce, "all_reduce", collective, 1, 1)
 // x[N,…] → y[attrs.groups · N,…], the x of all ranks one after another
 MLX_COLLECTIVE(kAllGather, "all_gather", collective, 1, 1)
 
+// Linear with weights in groups: y[…,N] = x[…,K] · wᵀ + b. w is s8[N,K], or u8[N,K/2] with two weights of four bits a
+// byte, the first in the lower half, from 0 to 15 for -8 to 7. scales f16[G,N]: of w in each of G groups of K/G inputs,
+// a multiple of 32; a weight is its scale times its integer. (b[N]). Each row of x is rounded to s8 in the same groups,
+// at the scale max|x| / 127, so that the sum of a group is exact. The sums are added in the order of the groups, from b
+// on, each as fma(sum, scale of w · scale of x, …) in f32: all kernels give the same bits, and a row's bits do not
+// depend on the other rows. An x that is not finite makes its row NaN; a group
+// of x below 2^-100 counts as 0.
+MLX_PRIMITIVE(kLinearGroups, "linear_groups", linear_groups, 3, 4)
+
 // clang-format on
 
 #undef MLX_OP

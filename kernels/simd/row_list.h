@@ -8,6 +8,7 @@
 // f32, and bf16 if their file says so.
 MLX_SIMD(kLinear, linear)
 MLX_SIMD(kLinear, int8)
+MLX_SIMD(kLinearGroups, linear_groups)
 MLX_SIMD(kLinearBackwardData, linear)
 MLX_SIMD(kLinearBackwardWeights, linear)
 MLX_SIMD(kConv2d, conv_first)

@@ -19,13 +19,15 @@
 //   negative(i), shifted_right<n>(i), multiply     mask of negative lanes; unsigned shift; both halves of unsigned
 //   products to_floats(i), to_integers(x), to_doubles(x)    to nearest even; the least integer if x does not fit
 //   transpose(rows), transpose_fours(rows, out)    16 x 16; 4 x 4 in each run of four lanes
-//   load, store of BF16                            widened; rounded to nearest even, NaN stays NaN
+//   load, store of BF16; load of F16               widened; rounded to nearest even, NaN stays NaN
 //   load_bytes(p, n), store_bytes(p, x, n)         n bytes, or 64
 //   load_narrow<Signed>(p, n), store_narrow        n bytes, or 16, as Ints; stores the low bytes
 //   dot(terms, weights, sum)                       sum plus the products of the kTerms Terms and Weights in each lane,
 //                                                  exact: four bytes if the instruction set has such sums, else two
 //                                                  16-bit numbers
 //   dot_low(x, weights, sum)                       the same for only the 16-bit number in each lane's lower half
+//   dot_bytes(w, x, sum)                           sum plus the products of the four bytes in each lane, exact: of w
+//                                                  -127…127 with kByteOffset added, or 0…15; of x -127…127
 //   copy_terms<Signed>(p, to, n)                   n bytes as Terms; if Terms are bytes, signed ones have 128 added
 #pragma once
 

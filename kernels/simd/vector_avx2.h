@@ -211,6 +211,9 @@ inline Ints operator+(Ints x, Ints y) {
 inline Ints operator^(Ints x, Ints y) {
   return {_mm256_xor_si256(x.a, y.a), _mm256_xor_si256(x.b, y.b)};
 }
+inline Ints operator&(Ints x, Ints y) {
+  return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)};
+}
 inline Mask operator==(Ints x, Ints y) {
   return {_mm256_cmpeq_epi32(x.a, y.a), _mm256_cmpeq_epi32(x.b, y.b)};
 }
@@ -402,10 +405,28 @@ inline void copy_terms(const void* from, Term* to, std::int64_t n) {
   }
   for (; i < n; ++i) to[i] = Signed ? Term{at[i]} : Term{static_cast<std::uint8_t>(at[i])};
 }
+// VPMADDUBSW does not saturate: its pairs of products stay below 2 · 127 · 127.
+constexpr int kByteOffset = 0;
+inline __m256i dot_bytes_half(__m256i w, __m256i x) {
+  const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+  return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+}
+inline Ints dot_bytes(Ints w, Ints x, Ints sum) {
+  return {_mm256_add_epi32(sum.a, dot_bytes_half(w.a, x.a)), _mm256_add_epi32(sum.b, dot_bytes_half(w.b, x.b))};
+}
 inline Ints dot_low(Ints x, Ints weights, Ints sum) {
   return dot(x, weights, sum);
 }
 
+inline Floats load(const F16* from, Mask m) {
+  alignas(32) F16 part[16] = {};
+  if (!is_full(m)) {
+    for (int i = 0, n = count(m); i < n; ++i) part[i] = from[i];
+    from = part;
+  }
+  const auto* at = reinterpret_cast<const __m128i*>(from);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(at)), _mm256_cvtph_ps(_mm_loadu_si128(at + 1))};
+}
 inline Floats load(const BF16* from, Mask m) {
   alignas(32) BF16 part[16] = {};
   const int n = count(m);

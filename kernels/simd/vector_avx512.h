@@ -178,6 +178,9 @@ inline Ints operator+(Ints a, Ints b) {
 inline Ints operator^(Ints a, Ints b) {
   return {_mm512_xor_si512(a.v, b.v)};
 }
+inline Ints operator&(Ints a, Ints b) {
+  return {_mm512_and_si512(a.v, b.v)};
+}
 inline Mask operator==(Ints a, Ints b) {
   return {_mm512_cmpeq_epi32_mask(a.v, b.v)};
 }
@@ -312,11 +315,18 @@ inline void copy_terms(const void* from, Term* to, std::int64_t n) {
     _mm512_mask_storeu_epi8(to + i, mask, _mm512_xor_si512(bytes, change));
   }
 }
+constexpr int kByteOffset = 128;
+inline Ints dot_bytes(Ints w, Ints x, Ints sum) {
+  return {_mm512_dpbusd_epi32(sum.v, w.v, x.v)};
+}
 // Sums the products of the 16-bit numbers in the lower halves of the lanes.
 inline Ints dot_low(Ints x, Ints weights, Ints sum) {
   return {_mm512_dpwssd_epi32(sum.v, x.v, weights.v)};
 }
 
+inline Floats load(const F16* from, Mask m) {
+  return {_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m.bits, from))};
+}
 // With integer instructions, because VCVTNEPS2BF16 treats denormals as zero.
 inline Floats load(const BF16* from, Mask m) {
   const __m512i bits = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m.bits, from));

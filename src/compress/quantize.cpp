@@ -2,10 +2,13 @@
 
 #include "compress/quantize.h"
 
+#include <functional>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "compress/quantized_graph.h"
 #include "compress_sources.h"
+#include "graph/passes/passes.h"
 #include "infer/examples.h"
 #include "work/inputs.h"
 #include "work/work.h"
@@ -18,20 +21,68 @@ void check_is_f32(const std::string& precision) {
   if (precision != "f32") fail(ErrorKind::kUsage, "the model is already {}, expected f32", precision);
 }
 
-work::Work describe(const QuantizeOptions& options, const registry::Version& model, const registry::Version& data,
-                    const data::Kind& kind) {
+work::Work work_of(const QuantizeOptions& options, const registry::Version& model) {
   work::Work work;
   work.command = "quantize";
   work.title = options.title;
-  work.inputs = {{"model", model.digest}, {"data", data.digest}};
-  const std::int64_t examples =
-      options.calibration.examples > 0 ? options.calibration.examples : calibration_examples(kind);
-  work.params =
-      canonical({{"examples", examples}, {"seed", options.calibration.seed}, {"split", options.split}, {"to", "int8"}});
+  work.inputs = {{"model", model.digest}};
   work.numerics = {Digest::parse(MLX_COMPRESS_SOURCES), options.backend};
   work.makes = {model.artifact};
   work.force = options.force;
   return work;
+}
+
+// Stores the child and moves the pointer, or finds the known answer.
+QuantizeOutcome run(registry::Repository& repository, const QuantizeOptions& options, const registry::Version& from,
+                    const work::Work& work, const std::function<nn::Model()>& quantized, Progress& progress) {
+  const auto body = [&](work::ActiveRun& run) {
+    const nn::Model model = quantized();
+    const store::ManifestSummary made =
+        work::store_output(run, {from.artifact, model.precision + " of " + from.name(), from.digest},
+                           [&](store::Store& store) { return nn::store_model(store, model); });
+    return Json{{"bytes", made.bytes}, {"bytes_before", from.bytes}};
+  };
+  const work::Outcome done = work::run_once(repository, work, body, progress);
+  if (options.point) work::point_at(repository, done.versions[0]);
+  return {done.unchanged, from, done.versions[0]};
+}
+
+QuantizeOutcome calibrated(registry::Repository& repository, const QuantizeOptions& options,
+                           const registry::Version& from, const Json& about, Progress& progress) {
+  const registry::Version data = work::resolve_dataset(repository, options.dataset, progress);
+  data::Reading divided;
+  if (about.contains("data")) divided.division = infer::division_of(about["data"]);
+  const data::Kind& kind = data::kind_of(repository.store(), data.digest, options.split, divided);
+  work::Work work = work_of(options, from);
+  work.inputs.emplace_back("data", data.digest);
+  const std::int64_t examples =
+      options.calibration.examples > 0 ? options.calibration.examples : calibration_examples(kind);
+  work.params =
+      canonical({{"examples", examples}, {"seed", options.calibration.seed}, {"split", options.split}, {"to", "int8"}});
+  const auto quantized = [&] {
+    const infer::Model model(nn::load_model(repository.store(), from.digest), options.backend, repository.pool());
+    infer::check_kind(model.about(), kind);
+    data::Reading reading = infer::reading_of(model.about());
+    reading.budget = options.budget;
+    const data::DatasetPtr dataset = data::load(repository.store(), data.digest, options.split, reading, progress);
+    return quantize_int8(model, calibrate(model, *dataset, options.calibration, progress));
+  };
+  return run(repository, options, from, work, quantized, progress);
+}
+
+QuantizeOutcome in_groups(registry::Repository& repository, const QuantizeOptions& options,
+                          const registry::Version& from, const Groups& groups, Progress& progress) {
+  work::Work work = work_of(options, from);
+  work.params = canonical({{"group", groups.size}, {"method", "rtn"}, {"to", fmt::format("int{}", groups.bits)}});
+  const auto quantized = [&] {
+    const nn::Model model = nn::load_model_as_stored(repository.store(), from.digest);
+    if (!graph::is_language_model(graph::to_inference(model.graph))) {
+      throw Error(ErrorKind::kUsage, fmt::format("{} is no language model: its activations need ranges", from.name()),
+                  "--to int8 --calibrate DATASET finds them");
+    }
+    return group_weights(model, groups, repository.pool());
+  };
+  return run(repository, options, from, work, quantized, progress);
 }
 
 }  // namespace
@@ -49,27 +100,10 @@ nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges)
 
 QuantizeOutcome quantize_version(registry::Repository& repository, const QuantizeOptions& options, Progress& progress) {
   const registry::Version from = work::resolve_model(repository, options.model);
-  const registry::Version data = work::resolve_dataset(repository, options.dataset, progress);
   const Json about = nn::load_model_json(repository.store(), from.digest);
-  data::Reading divided;
-  if (about.contains("data")) divided.division = infer::division_of(about["data"]);
-  const data::Kind& kind = data::kind_of(repository.store(), data.digest, options.split, divided);
   check_is_f32(about.value("precision", "f32"));
-  const auto body = [&](work::ActiveRun& run) {
-    const infer::Model model(nn::load_model(repository.store(), from.digest), options.backend, repository.pool());
-    infer::check_kind(model.about(), kind);
-    data::Reading reading = infer::reading_of(model.about());
-    reading.budget = options.budget;
-    const data::DatasetPtr dataset = data::load(repository.store(), data.digest, options.split, reading, progress);
-    const nn::Model quantized = quantize_int8(model, calibrate(model, *dataset, options.calibration, progress));
-    const store::ManifestSummary made =
-        work::store_output(run, {from.artifact, "int8 of " + from.name(), from.digest},
-                           [&](store::Store& store) { return nn::store_model(store, quantized); });
-    return Json{{"bytes", made.bytes}, {"bytes_before", from.bytes}};
-  };
-  const work::Outcome done = work::run_once(repository, describe(options, from, data, kind), body, progress);
-  if (options.point) work::point_at(repository, done.versions[0]);
-  return {done.unchanged, from, done.versions[0]};
+  return options.groups ? in_groups(repository, options, from, *options.groups, progress)
+                        : calibrated(repository, options, from, about, progress);
 }
 
 }  // namespace mlx::compress

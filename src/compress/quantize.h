@@ -1,10 +1,13 @@
-// Static int8 quantization of every layer whose weights belong to it alone. Weights are symmetric, with one scale for
-// each output channel; activations have one scale each, found by calibration on data. Works for models over images,
-// rows and text. Source: Jacob et al., CVPR 2018; Wu et al., arXiv:2004.09602.
+// Quantization of a model. Static int8 takes every layer whose weights belong to it alone: weights are symmetric, with
+// one scale for each output channel; activations have one scale each, found by calibration on data. It works for models
+// over images, rows and text. Source: Jacob et al., CVPR 2018; Wu et al., arXiv:2004.09602. Language models may have
+// weights in groups instead, without data (group_weights.h).
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "compress/group_weights.h"
 #include "data/dataset.h"
 #include "infer/model.h"
 #include "kernels/backend.h"
@@ -28,8 +31,9 @@ graph::Tensors calibrate(const infer::Model& model, const data::Dataset& dataset
 nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges);
 
 struct QuantizeOptions {
-  std::string model, dataset, split;  // references
+  std::string model, dataset, split;  // references; no dataset if weights are in groups
   Calibration calibration;
+  std::optional<Groups> groups;
   bool point = false;  // move models/NAME.mlx too
   bool force = false;
   std::string title;

@@ -60,10 +60,10 @@ class IndexSet {
   std::shared_ptr<const IndexList> list_;  // null: the range
 };
 
-// The order of one epoch's examples: a Fisher-Yates shuffle of 0 … count-1, keyed by Philox. With a `buffer` below count:
-// the order in which they leave a shuffle buffer of that size, as of tf.data and WebDataset. It is filled with the first
-// examples; then each draw takes one of those in it, and the next in stored order gets its place. An example comes at
-// most `buffer` - 1 places before its own.
+// The order of one epoch's examples: a Fisher-Yates shuffle of 0 … count-1, keyed by Philox. With a `buffer` below
+// count: the order in which they leave a shuffle buffer of that size, as of tf.data and WebDataset. It is filled with
+// the first examples; then each draw takes one of those in it, and the next in stored order gets its place. An example
+// comes at most `buffer` - 1 places before its own.
 IndexList shuffled(std::int64_t count, std::uint64_t seed, std::uint64_t epoch, std::int64_t buffer = 0);
 
 struct BatchOptions;

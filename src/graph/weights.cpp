@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/fd.h"
 
 namespace mlx::graph {
 namespace {
@@ -44,6 +45,8 @@ std::shared_ptr<const void> Weight::packed(const kernels::Plan& plan, const kern
     }
   }
   Memory made = allocate(plan.packed_bytes);
+  // Decoding reads all of it once a token: with small pages their addresses take longer to find than the bytes.
+  advise_large_pages(made.get(), plan.packed_bytes);
   plan.pack(plan.state, data_.data(), made.get());
   ++times_packed_;
   std::shared_ptr<const void> memory = shared(std::move(made));

@@ -94,6 +94,11 @@ Content read_needed(const Files& files, const char* name, std::uint64_t most) {
   return std::move(*content);
 }
 
+// Parameters of f32 may be stored in half precision, as an outside model had them.
+bool becomes_f32(const graph::Value& value, const kernels::Shape& stored) {
+  return value.role == graph::Role::kParameter && value.dtype == graph::DType::kF32 && kernels::is_half(stored.dtype);
+}
+
 // Checks that every parameter, state and constant has a tensor of the graph's dtype and shape, and that there are no
 // other tensors.
 void check_tensors(const Model& model, const std::string& what) {
@@ -106,7 +111,9 @@ void check_tensors(const Model& model, const std::string& what) {
     const auto found = model.weights->find(value.name);
     if (!found) fail(ErrorKind::kCorrupt, "{}: the tensor '{}' is missing", what, value.name);
     const kernels::Shape shape = graph::concrete(value, {});
-    if (!(found->shape() == shape)) {
+    kernels::Shape stored = found->shape();
+    if (becomes_f32(value, stored)) stored.dtype = graph::DType::kF32;
+    if (!(stored == shape)) {
       fail(ErrorKind::kCorrupt, "{}: '{}' does not have the graph's dtype and shape, {} {}", what, value.name,
            kernels::name_of(value.dtype), graph::to_text(model.graph, value.dims));
     }
@@ -171,15 +178,13 @@ std::shared_ptr<const graph::Weight> widened(const graph::Weight& weight, const 
   return std::make_shared<const graph::Weight>(shape, *data, data);
 }
 
-// Parameters of f32 that are stored in half precision, as an outside model had them, become f32.
 graph::Weights in_f32(const graph::Graph& graph, const graph::Weights& stored) {
   graph::Weights::Map all = stored.all();
   for (const graph::Value& value : graph.values) {
-    const auto found =
-        value.role == graph::Role::kParameter && value.dtype == graph::DType::kF32 ? all.find(value.name) : all.end();
+    const auto found = all.find(value.name);
     if (found == all.end()) continue;
     kernels::Shape shape = found->second->shape();
-    if (!kernels::is_half(shape.dtype)) continue;
+    if (!becomes_f32(value, shape)) continue;
     const bool bf16 = shape.dtype == graph::DType::kBF16;
     shape.dtype = graph::DType::kF32;
     found->second = bf16 ? widened<kernels::BF16>(*found->second, shape) : widened<kernels::F16>(*found->second, shape);
@@ -187,13 +192,18 @@ graph::Weights in_f32(const graph::Graph& graph, const graph::Weights& stored) {
   return graph::Weights(std::move(all));
 }
 
-Model read_model(const Files& files) {
+Model read_as_stored(const Files& files) {
   Model model = read_description(files);
   const std::string what = files.place(kWeightsFile);
   const Content file = read_needed(files, kWeightsFile, longest_weights(model.graph));
-  model.weights = std::make_shared<const graph::Weights>(
-      in_f32(model.graph, graph::Weights(view_tensors(file.bytes, what), file.memory)));
+  model.weights = std::make_shared<const graph::Weights>(view_tensors(file.bytes, what), file.memory);
   check_tensors(model, what);
+  return model;
+}
+
+Model read_model(const Files& files) {
+  Model model = read_as_stored(files);
+  model.weights = std::make_shared<const graph::Weights>(in_f32(model.graph, *model.weights));
   return model;
 }
 
@@ -258,6 +268,10 @@ Model load_description(const store::Store& store, const Digest& manifest) {
 
 Model load_model(const store::Store& store, const Digest& manifest) {
   return read_model(files_of(store, manifest));
+}
+
+Model load_model_as_stored(const store::Store& store, const Digest& manifest) {
+  return read_as_stored(files_of(store, manifest));
 }
 
 bool is_model_folder(const std::string& folder) {

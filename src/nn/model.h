@@ -28,7 +28,7 @@ struct Model {
   data::Preprocessing preprocessing;  // with the tokenizer of a language model
   std::vector<std::string> labels;
   std::string data;                 // canonical JSON: dataset digest and the splits used
-  std::string precision = "f32";    // "f32", "int8"
+  std::string precision = "f32";    // "f32", "int8", "int4"
   std::string numerics = "native";  // how it was trained: "native", "portable"
   // Files that an outside model came with, by name, as they were: a chat template, a config. No part of what it
   // computes.
@@ -54,6 +54,8 @@ struct FolderModel {
 };
 FolderModel load_model_folder(const std::string& folder);
 bool is_model_folder(const std::string& folder);
+// The same, but weights that are stored in half precision where the graph has f32 stay so: to be rounded, not to run.
+Model load_model_as_stored(const store::Store& store, const Digest& manifest);
 // load_model without the weights.
 Model load_description(const store::Store& store, const Digest& manifest);
 // The name of the architecture that an outside model had there: "LlamaForCausalLM"; "" for others.

@@ -21,7 +21,7 @@ using kernels::DType;
 
 constexpr const char* kFormat = "mlx-model";
 constexpr std::int64_t kVersion = 2, kOldest = 1;
-constexpr const char* kPrecisions[] = {"f32", "int8"};
+constexpr const char* kPrecisions[] = {"f32", "int8", "int4"};
 constexpr const char* kNumerics[] = {"native", "portable"};
 
 Json tensors_to_json(const Graph& graph, const std::vector<ValueId>& ids) {

@@ -120,6 +120,31 @@ sed 's/name = "chars"/name = "small"/; s/family = "gpt2"/family = "llama"/' char
 expect 0 mlx train -c small.toml
 quantized small 5  # the head has weights of its own
 
+# Weights in groups: four or eight bits, without data; a width of 32 has whole groups.
+sed 's/name = "small"/name = "wide"/; s/width = 16/width = 32/' small.toml >wide.toml
+expect 0 mlx train -c wide.toml
+expect 0 mlx eval wide --data data/words --split train --json
+before=$(json "d['loss']")
+for bits in 4 8; do
+  expect 0 mlx quantize wide@v1 --to int$bits --json
+  version=$(json "d['model']")
+  same "$(json "d['unchanged'], d['bytes'] < d['bytes_before']")" "(False, True)"
+  expect 0 mlx quantize wide@v1 --to int$bits
+  has "$out" "unchanged"
+  expect 0 mlx eval "$version" --data data/words --split train --json
+  same "$(json "abs(d['loss'] - $before) < 0.05 * $before")" True
+  expect 0 mlx predict "$version" --prompt "mill sto" --temperature 0 --max-tokens 2
+  same "$out" ne
+  expect 0 mlx show "$version"
+  has "$out" "int$bits"
+  error 2 "already int$bits" mlx quantize "$version" --to int4
+done
+for group in 0 -32 33 31 131072; do error 2 "--group" mlx quantize wide@v1 --to int4 --group "$group"; done
+error 2 "groups of 96" mlx quantize wide@v1 --to int4 --group 96
+error 2 "--to int8" mlx quantize wide@v1 --to int4 --calibrate data/words
+error 2 "--group" mlx quantize wide@v1 --group 32 --calibrate data/words
+error 2 "--examples" mlx quantize wide@v1 --examples 20
+
 # Documents in tables make the tokens of their lines, and the column says which text.
 python3 - <<'PY'
 import gzip, json, os

@@ -50,6 +50,7 @@ void losses(Cases& cases);  // and softmax
 void residual_norms(Cases& cases);
 void in_half(Cases& cases);  // and in tf32
 void images(Cases& cases);   // from bytes
+void in_groups(Cases& cases);
 void primitives(Cases& cases);
 
 }  // namespace mlx::kernels::test

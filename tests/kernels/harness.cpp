@@ -344,6 +344,7 @@ Tolerance tolerance_of(const Case& test, std::size_t output, std::string_view ba
     case Op::kAugment:
     case Op::kTranspose:
     case Op::kArithmetic:
+    case Op::kLinearGroups:
       return {};  // one rounding or none: the bits agree
     case Op::kAvgPoolBackward:
       return {1e-6, 0.0};  // one division

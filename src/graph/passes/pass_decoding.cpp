@@ -53,7 +53,7 @@ bool is_language_model(const Graph& inference) {
 
 bool decodes_with_cache(const Graph& inference) {
   const auto mixes = [](const Node& node) {
-    return kernels::row_of(node.op).primitive || kernels::row_of(node.op).view;
+    return (kernels::row_of(node.op).primitive && !op_def(node.op).layer) || kernels::row_of(node.op).view;
   };
   return is_language_model(inference) && context_of(inference) > 0 && std::ranges::any_of(inference.nodes, attends) &&
          std::ranges::none_of(inference.nodes, mixes);
