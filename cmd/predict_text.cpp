@@ -54,11 +54,27 @@ std::string piece_of(const PredictInputs& inputs, std::int32_t token) {
   return tokenizer ? std::string(tokenizer->piece(token)) : fmt::format("{} ", token);
 }
 
-// Tokens, and the time from the first to the last token of each text; the prompt's time does not count.
+// Of all texts: tokens after the first, and the time from the first to the last. The prompt's time is another.
 struct Speed {
   std::int64_t tokens = 0;
-  double seconds = 0;
+  double seconds = 0, prompt_seconds = 0;
 };
+
+// A text is what a command's caller compares: times stand beside the texts.
+Json to_json(const Speed& speed, std::int64_t prompt_tokens) {
+  return {{"prompt_tokens", prompt_tokens},
+          {"prompt_seconds", speed.prompt_seconds},
+          {"tokens", speed.tokens},
+          {"seconds", speed.seconds}};
+}
+
+std::string rate_text(const Speed& speed, std::int64_t prompt_tokens) {
+  const auto rate = [](std::int64_t tokens, double seconds) { return static_cast<double>(tokens) / seconds; };
+  std::string text = fmt::format("{:.0f} tokens/s", rate(speed.tokens, speed.seconds));
+  if (speed.prompt_seconds > 0 && prompt_tokens > 1)
+    text += fmt::format(", {:.0f}/s of the prompt's {}", rate(prompt_tokens, speed.prompt_seconds), prompt_tokens);
+  return text;
+}
 
 }  // namespace
 
@@ -88,6 +104,7 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
     if (options.count > 1 && !file.wanted())
       context.line(context.dim(fmt::format("{}--- {}", sample > 0 ? "\n" : "", sample + 1)));
     double first = 0;
+    const double begun = seconds_now();
     const infer::Generated made = generator.generate(start, options.max_tokens, sampling,
                                                      static_cast<std::uint64_t>(sample), stop, [&](std::int32_t token) {
                                                        if (first == 0) first = seconds_now();
@@ -95,6 +112,7 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
                                                        context.out(piece_of(inputs, token));
                                                        context.flush();
                                                      });
+    if (first > 0) speed.prompt_seconds = first - begun;  // of the last text, whose plans are made
     if (made.tokens.size() > 1) {
       speed.seconds += seconds_now() - first;
       speed.tokens += static_cast<std::int64_t>(made.tokens.size()) - 1;
@@ -114,9 +132,10 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
                   {"kind", "text"},
                   {"prompt", prompt},
                   {"seed", options.seed},
+                  {"speed", to_json(speed, static_cast<std::int64_t>(start.size()))},
                   {"texts", texts}});
   }
-  if (speed.seconds > 0) context.say(fmt::format("{:.0f} tokens/s", static_cast<double>(speed.tokens) / speed.seconds));
+  if (speed.seconds > 0) context.say(rate_text(speed, static_cast<std::int64_t>(start.size())));
   return 0;
 }
 

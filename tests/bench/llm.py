@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Language models on CPU: prefill and decoding against llama.cpp, on random weights of a Llama's shape.
+
+usage: llm.py MLX [--shape 1.1b|160m] [--rounds N] [--threads N] [--folder DIR]
+
+Needs the package numpy, and for the peer llama-cpp-python (built for this machine: CMAKE_ARGS=-DGGML_NATIVE=ON) and
+gguf. Makes a Hugging Face folder and the same shapes as GGUF files, imports and quantizes the first, and in each round
+has every program and type compute 128 tokens of a prompt (pp) and 16 tokens after it (tg). Prints medians in tokens a
+second, ratios to llama.cpp's type of the same bits, and the share of the memory's bandwidth that decoding reaches: bytes
+of all layers' weights times tokens a second, over what reading memory from as many threads gives in the same round.
+"""
+import argparse
+import ctypes
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+
+import numpy
+
+SHAPES = {  # width, hidden, layers, heads, key heads, vocabulary
+    "1.1b": (2048, 5632, 22, 32, 4, 32000),
+    "160m": (768, 2048, 12, 12, 4, 32000),
+}
+PROMPT, TOKENS, CONTEXT = 128, 16, 512
+BITS = {"int4": 4.5, "int8": 8.5}  # of a weight, with its scale
+
+
+def tensors(shape):
+    """Names of a Hugging Face folder and of GGUF, and shapes."""
+    width, hidden, layers, heads, keys, vocabulary = shape
+    kv = width // heads * keys
+    yield "model.embed_tokens.weight", "token_embd.weight", (vocabulary, width)
+    for i in range(layers):
+        theirs, gguf = f"model.layers.{i}.", f"blk.{i}."
+        yield theirs + "input_layernorm.weight", gguf + "attn_norm.weight", (width,)
+        for name, short, rows, columns in (("self_attn.q_proj", "attn_q", width, width), ("self_attn.k_proj", "attn_k", kv, width),
+                                           ("self_attn.v_proj", "attn_v", kv, width), ("self_attn.o_proj", "attn_output", width, width),
+                                           ("mlp.gate_proj", "ffn_gate", hidden, width), ("mlp.up_proj", "ffn_up", hidden, width),
+                                           ("mlp.down_proj", "ffn_down", width, hidden)):
+            yield f"{theirs}{name}.weight", f"{gguf}{short}.weight", (rows, columns)
+        yield theirs + "post_attention_layernorm.weight", gguf + "ffn_norm.weight", (width,)
+    yield "model.norm.weight", "output_norm.weight", (width,)
+    yield "lm_head.weight", "output.weight", (vocabulary, width)
+
+
+class Values:
+    """The same numbers for all tensors of a shape, which is as good for speed and faster to make."""
+
+    def __init__(self):
+        self.rng, self.made = numpy.random.default_rng(1), {}
+
+    def of(self, dims):
+        if dims not in self.made:
+            self.made[dims] = numpy.ones(dims, numpy.float32) if len(dims) == 1 else \
+                self.rng.standard_normal(dims, numpy.float32) * 0.02
+        return self.made[dims]
+
+
+def write_folder(folder, shape, values):
+    width, hidden, layers, heads, keys, vocabulary = shape
+    os.makedirs(folder)
+    json.dump({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": vocabulary, "hidden_size": width,
+               "intermediate_size": hidden, "num_hidden_layers": layers, "num_attention_heads": heads,
+               "num_key_value_heads": keys, "max_position_embeddings": CONTEXT, "rms_norm_eps": 1e-5,
+               "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": False},
+              open(os.path.join(folder, "config.json"), "w"))
+    header, at = {}, 0
+    for name, _, dims in tensors(shape):
+        size = 2 * int(numpy.prod(dims))
+        header[name] = {"dtype": "BF16", "shape": list(dims), "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(os.path.join(folder, "model.safetensors"), "wb") as out:
+        out.write(len(text).to_bytes(8, "little") + text)
+        for _, _, dims in tensors(shape):
+            out.write((values.of(dims).view(numpy.uint32) >> 16).astype(numpy.uint16).tobytes())
+
+
+def write_gguf(path, shape, values, kind):
+    import gguf
+    width, hidden, layers, heads, keys, vocabulary = shape
+    out = gguf.GGUFWriter(path, "llama")
+    for add, value in ((out.add_context_length, CONTEXT), (out.add_embedding_length, width), (out.add_block_count, layers),
+                       (out.add_feed_forward_length, hidden), (out.add_head_count, heads), (out.add_head_count_kv, keys),
+                       (out.add_layer_norm_rms_eps, 1e-5), (out.add_rope_dimension_count, width // heads),
+                       (out.add_vocab_size, vocabulary), (out.add_tokenizer_model, "no_vocab")):
+        add(value)
+    made = {}
+    for _, name, dims in tensors(shape):
+        if len(dims) == 1:
+            out.add_tensor(name, values.of(dims))
+            continue
+        if dims not in made:
+            made[dims] = gguf.quants.quantize(values.of(dims), kind)
+        out.add_tensor(name, made[dims], raw_dtype=kind)
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
+
+
+class LlamaCpp:
+    def __init__(self, path, threads):
+        import llama_cpp
+        self.api = llama_cpp
+        self.silent = llama_cpp.llama_log_callback(lambda *_: None)  # must outlive the library's use of it
+        llama_cpp.llama_log_set(self.silent, ctypes.c_void_p(0))
+        self.model = llama_cpp.llama_model_load_from_file(path.encode(), llama_cpp.llama_model_default_params())
+        options = llama_cpp.llama_context_default_params()
+        options.n_ctx, options.n_batch, options.n_ubatch = CONTEXT, CONTEXT, CONTEXT
+        options.n_threads = options.n_threads_batch = threads
+        self.context = llama_cpp.llama_init_from_model(self.model, options)
+
+    def decode(self, tokens):
+        array = (self.api.llama_token * len(tokens))(*tokens)
+        if self.api.llama_decode(self.context, self.api.llama_batch_get_one(array, len(tokens))) != 0:
+            raise RuntimeError("llama_decode failed")
+
+    def measure(self):
+        self.api.llama_memory_clear(self.api.llama_get_memory(self.context), True)
+        begun = time.perf_counter()
+        self.decode(list(range(1, PROMPT + 1)))
+        first = time.perf_counter()
+        for token in range(TOKENS):
+            self.decode([token + 7])
+        return PROMPT / (first - begun), TOKENS / (time.perf_counter() - first)
+
+
+def measure_mlx(binary, project, model, threads):
+    tokens = " ".join(str(i) for i in range(1, PROMPT + 1))
+    # The second text has plans and packed weights as a server has them.
+    text = subprocess.run([binary, "predict", model, "--tokens", tokens, "--max-tokens", str(TOKENS + 1), "--count", "2",
+                           "--temperature", "0", "--json"], cwd=project, check=True, capture_output=True, text=True,
+                          env={**os.environ, "MLX_THREADS": str(threads)}).stdout
+    speed = json.loads(text)["speed"]
+    return speed["prompt_tokens"] / speed["prompt_seconds"], speed["tokens"] / speed["seconds"]
+
+
+def bandwidth(threads):
+    """Bytes a second that as many threads read at once."""
+    from concurrent.futures import ThreadPoolExecutor
+    parts = [numpy.ones(48 << 20, numpy.int64) for _ in range(threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(numpy.max, parts))
+        begun = time.perf_counter()
+        list(pool.map(numpy.max, parts))
+    return sum(part.nbytes for part in parts) / (time.perf_counter() - begun)
+
+
+def layer_bytes(shape, bits):
+    return sum(int(numpy.prod(dims)) * bits / 8 for name, _, dims in tensors(shape) if len(dims) == 2 and "embed" not in name)
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].removeprefix("usage: "))
+    parser.add_argument("mlx")
+    parser.add_argument("--shape", default="1.1b", choices=SHAPES)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--folder")
+    options = parser.parse_args()
+    binary, shape = os.path.abspath(options.mlx), SHAPES[options.shape]
+    with tempfile.TemporaryDirectory(dir=options.folder) as base:
+        values, project = Values(), os.path.join(base, "project")
+        write_folder(os.path.join(base, "theirs"), shape, values)
+        os.makedirs(project)
+        run = lambda *args: subprocess.run([binary, *args], cwd=project, check=True, capture_output=True)
+        run("init")
+        run("import", "model", "../theirs", "--name", "lm")
+        programs = {}
+        for version, to in ((2, "int4"), (3, "int8")):
+            run("quantize", "lm@v1", "--to", to)
+            programs["mlx " + to] = lambda v=version: measure_mlx(binary, project, f"lm@v{v}", options.threads)
+        peers = {}
+        try:
+            import gguf
+            import llama_cpp  # noqa: F401
+            for to, kind in (("int4", "Q4_0"), ("int8", "Q8_0")):
+                path = os.path.join(base, kind + ".gguf")
+                write_gguf(path, shape, values, getattr(gguf.GGMLQuantizationType, kind))
+                peers["mlx " + to] = "llama.cpp " + kind
+                programs[peers["mlx " + to]] = LlamaCpp(path, options.threads).measure
+        except ImportError as error:
+            print(f"without a peer: {error}")
+        rates = {name: [] for name in programs}
+        memory = []
+        for _ in range(options.rounds):
+            memory.append(bandwidth(options.threads))
+            for name, measure in programs.items():
+                rates[name].append(measure())
+        print(f"{options.shape}, {options.threads} threads, medians of {options.rounds}; memory {statistics.median(memory) / 1e9:.1f} GB/s")
+        medians = {name: [statistics.median(r[i] for r in each) for i in (0, 1)] for name, each in rates.items()}
+        for name, (pp, tg) in medians.items():
+            text = f"{name:16} pp{PROMPT} {pp:7.1f}/s  tg{TOKENS} {tg:6.1f}/s"
+            if name.startswith("mlx"):
+                share = layer_bytes(shape, BITS[name.split()[1]]) * tg / statistics.median(memory)
+                text += f"  {share * 100:3.0f} % of the bandwidth"
+            if name in peers:
+                theirs = medians[peers[name]]
+                text += f"  {peers[name]}: {pp / theirs[0]:.2f}x, {tg / theirs[1]:.2f}x"
+            print(text)
+
+
+if __name__ == "__main__":
+    main()
