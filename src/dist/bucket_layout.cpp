@@ -4,6 +4,8 @@
 #include <array>
 #include <optional>
 
+#include "dist/halving.h"
+
 namespace mlx::dist {
 namespace {
 
@@ -64,7 +66,7 @@ ArrayPiece piece_of(const BucketLayout& layout, std::size_t array, int rank) {
   const auto in_array = [&](std::int64_t element) {
     return std::clamp<std::int64_t>(element - place.begin, 0, place.count);
   };
-  const auto at = static_cast<std::size_t>(rank);
+  const auto at = static_cast<std::size_t>(part_of(rank, static_cast<int>(bounds.size()) - 1));
   return {array, in_array(bounds[at]), in_array(bounds[at + 1])};
 }
 

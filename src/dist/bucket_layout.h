@@ -34,7 +34,7 @@ struct BucketLayout {
     std::size_t arrays = 0;
     Wire wire = Wire::kF32;
     bool owned = false;
-    std::vector<std::int64_t> bounds{};  // if it is owned: rank r has elements [bounds[r], bounds[r + 1])
+    std::vector<std::int64_t> bounds{};  // if it is owned: part p is elements [bounds[p], bounds[p + 1])
   };
   std::vector<Place> places;
   std::vector<Bucket> buckets;

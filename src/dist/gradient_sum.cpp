@@ -53,26 +53,31 @@ void GradientSum::exchange(TreeSum& sum, int bucket) {
   const std::int64_t sent = sum.begin(communicator_, tag_of(static_cast<std::size_t>(bucket)));
   under_way_.push_back({&sum, {bucket, began, 0, sent}});
   const std::int64_t begun = ++begun_;
-  while (!under_way_.empty() && filled_ == begun) advance_first();
+  while (!under_way_.empty() && filled_ == begun) advance_all();
   const std::lock_guard lock(mutex_);
   cost_.exchanging += seconds_now() - began;
   cost_.bytes_sent += sent;
 }
 
-// Of what is under way.
-bool GradientSum::advance_first() {
-  if (!under_way_.front().sum->advance(communicator_)) return false;
-  under_way_.front().span.seconds = seconds_now() - under_way_.front().span.start;
-  keep(under_way_.front().span);
-  under_way_.pop_front();
-  return true;
+// What is under way: each may wait for a message before it sends the next. If nothing ends, waits for the first a
+// little.
+void GradientSum::advance_all() {
+  for (std::size_t i = 0; i < under_way_.size();) {
+    if (!under_way_[i].sum->advance(communicator_, i > 0)) {
+      ++i;
+      continue;
+    }
+    under_way_[i].span.seconds = seconds_now() - under_way_[i].span.start;
+    keep(under_way_[i].span);
+    under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
 }
 
 void GradientSum::gather(std::size_t at) {
   const double began = seconds_now();
   const std::int64_t sent = buckets_[at].sum.gather(communicator_, tag_of(at));
   under_way_.push_back({&buckets_[at].sum, {static_cast<int>(at), began, 0, sent}});
-  advance_first();
+  advance_all();
   const std::lock_guard lock(mutex_);
   cost_.exchanging += seconds_now() - began;
   cost_.bytes_sent += sent;
@@ -80,7 +85,7 @@ void GradientSum::gather(std::size_t at) {
 
 void GradientSum::finish_gathers() {
   const double began = seconds_now();
-  while (!under_way_.empty()) advance_first();
+  while (!under_way_.empty()) advance_all();
   const double seconds = seconds_now() - began;
   keep({-1, began, seconds, 0});
   const std::lock_guard lock(mutex_);
@@ -133,11 +138,12 @@ void GradientSum::end_step() {
 }
 
 // A node of each level of the tree over the rank's own terms, and one more of a share that is no node; and what
-// arrives: a chunk of each node of each other rank.
+// arrives: a chunk of each node of each other rank, or half of the array in rounds.
 std::int64_t GradientSum::memory(std::int64_t bytes, int ranks, int terms, Wire wire, bool shared_anew) {
   const bool uneven = shared_anew && ranks > 1;
   const auto own = static_cast<unsigned>(uneven ? most_of_shares(ranks, terms) : (terms + ranks - 1) / ranks);
   const std::int64_t nodes = std::max<std::int64_t>(1, std::bit_width(own - 1)) + (uneven ? 1 : 0);
+  if (!uneven && TreeSum::halves(ranks)) return bytes * nodes + bytes / 2;
   const std::int64_t arriving = (ranks > 1 ? bytes : 0) * (uneven ? 2 : 1);
   const std::int64_t packed =
       wire == Wire::kBF16 ? arriving : 0;  // what leaves and what arrives, of half the size each

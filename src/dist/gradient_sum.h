@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -80,7 +79,7 @@ class GradientSum {
     Span span;
   };
   void exchange(TreeSum& sum, int bucket);
-  bool advance_first();
+  void advance_all();
   void keep(const Span& span);
 
   Communicator& communicator_;
@@ -90,7 +89,7 @@ class GradientSum {
   std::vector<Bucket> buckets_;
   std::atomic<std::int64_t> filled_ = 0;  // buckets that have been posted to the thread
   std::int64_t begun_ = 0;                // of these; the thread's own
-  std::deque<UnderWay> under_way_;        // begun and not done; the thread's own
+  std::vector<UnderWay> under_way_;       // begun and not done; the thread's own
   mutable std::mutex mutex_;              // of what follows
   Cost cost_;
   bool keeps_spans_ = false;

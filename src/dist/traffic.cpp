@@ -24,7 +24,8 @@ Traffic both(const Traffic& a, const Traffic& b) {
 
 Traffic traffic_of(const BucketLayout& layout, int rank, int ranks, int terms) {
   Traffic out;
-  for (const TreeSum& sum : sums_of(layout, rank, ranks, terms)) out = both(out, both(sum.reducing(), sum.gathering()));
+  for (const TreeSum& sum : sums_of(layout, rank, ranks, terms))
+    out = both(out, both(total(sum.reducing()), total(sum.gathering())));
   return out;
 }
 
@@ -32,7 +33,7 @@ Traffic traffic_of(const BucketLayout& layout, int rank, int ranks, int terms) {
 struct Sending {
   double ready = 0;
   std::size_t bucket = 0;
-  bool gathers = false;
+  std::size_t round = 0;  // of the sum, and then of bringing its parts to all
   bool operator>(const Sending& other) const { return ready > other.ready; }
 };
 
@@ -63,14 +64,17 @@ double step_seconds(const std::vector<SummedArray>& arrays, int ranks, int terms
   while (!queue.empty()) {
     const Sending next = queue.top();
     queue.pop();
-    const TreeSum& sum = sums[next.bucket];
-    const Traffic traffic = next.gathers ? sum.gathering() : sum.reducing();
+    const Rounds reducing = sums[next.bucket].reducing(), gathering = sums[next.bucket].gathering();
+    const std::size_t to_reduce = reducing.size();
+    const Traffic& traffic = next.round < to_reduce ? reducing[next.round] : gathering[next.round - to_reduce];
     free = std::max(free, next.ready) + static_cast<double>(traffic.bytes) / link.bytes_per_second +
            static_cast<double>(traffic.messages) * link.per_message;
-    end = std::max(end, free + link.latency);
-    if (next.gathers || sum.gathering().messages == 0) continue;
-    const double summed = free + link.latency;
-    queue.push({layout.buckets[next.bucket].owned ? std::max(summed, compute.end) : summed, next.bucket, true});
+    const double arrived = free + link.latency;
+    end = std::max(end, arrived);
+    const std::size_t round = next.round + 1;
+    if (round == to_reduce + gathering.size()) continue;
+    const bool waits = round == to_reduce && layout.buckets[next.bucket].owned;
+    queue.push({waits ? std::max(arrived, compute.end) : arrived, next.bucket, round});
   }
   return end;
 }

@@ -1,9 +1,10 @@
-// Chunk r of the array is summed by rank r: it receives that chunk of every other rank's nodes, adds them, and sends
-// the sum to all; or every rank receives all nodes whole. Messages of one sum have one tag: two ranks exchange them in
-// an order that both know.
+// Each chunk of the array is summed by one rank: it receives that chunk of every other rank's nodes, adds them, and
+// sends the sum to all; or every rank receives all nodes whole; or chunks are halved in rounds (halving.h). Messages of
+// one sum have one tag: two ranks exchange them in an order that both know.
 #include "dist/tree_sum.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/error.h"
@@ -20,12 +21,13 @@ void round(float* to, const float* from, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = from_wire(to_wire(from[i]));
 }
 
-void pack(std::uint16_t* to, const float* from, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = to_wire(from[i]);
-}
-
-void unpack(float* to, const std::uint16_t* from, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = from_wire(from[i]);
+// Whether ranks [first, first + ranks) have the terms of a node, the first half of them those of its first half, and so
+// on: down to a node for each.
+bool follow_tree(const Shares& shares, Terms node, std::size_t first, std::size_t ranks) {
+  if (ranks == 1) return shares[first] == node;
+  const int middle = node.middle();
+  return follow_tree(shares, {node.begin, middle}, first, ranks / 2) &&
+         follow_tree(shares, {middle, node.end}, first + ranks / 2, ranks / 2);
 }
 
 }  // namespace
@@ -37,11 +39,29 @@ TreeSum::TreeSum(std::int64_t count, int rank, int ranks, int terms, Wire wire, 
       terms_(terms),
       wire_(wire),
       bounds_(ranks > 1 ? bounds : std::vector<std::int64_t>{}),
-      whole_(bounds_.empty() && (ranks - 2) * count <= kSmall),
       shares_(even_shares(ranks, terms)),
       held_(terms_of(rank, ranks, terms)) {
   CHECK(terms >= ranks);
   next_ = held_.begin;
+  choose_route();
+}
+
+Traffic total(const Rounds& rounds) {
+  Traffic out;
+  for (const Traffic& round : rounds) out.bytes += round.bytes, out.messages += round.messages;
+  return out;
+}
+
+// All ranks choose the same: from the number of elements, the ranks, and their shares.
+void TreeSum::choose_route() {
+  whole_ = bounds_.empty() && (ranks_ - 2) * count_ <= kSmall;
+  halving_.reset();
+  if (!halves(ranks_) || !follow_tree(shares_, {0, terms_}, 0, static_cast<std::size_t>(ranks_))) return;
+  const std::int64_t levels = std::bit_width(static_cast<unsigned>(ranks_)) - 1;
+  whole_ = bounds_.empty() && (levels - 2) * count_ <= kSmall;
+  const auto begin = [this](int part) { return begin_of(part); };
+  halving_.emplace(whole_ ? doubling_rounds(rank_, ranks_, count_) : halving_rounds(rank_, ranks_, begin), wire_,
+                   gathers_packed() ? Wire::kBF16 : Wire::kF32);
 }
 
 void TreeSum::share(const Shares& shares) {
@@ -49,6 +69,7 @@ void TreeSum::share(const Shares& shares) {
   shares_ = shares;
   held_ = shares[static_cast<std::size_t>(rank_)];
   next_ = held_.begin;
+  choose_route();
 }
 
 std::size_t TreeSum::bytes_of(std::int64_t elements) const {
@@ -109,12 +130,16 @@ void TreeSum::clear() {
   next_ = held_.begin;
 }
 
-TreeSum::Chunk TreeSum::chunk_of(int rank) const {
-  if (whole_) return {0, count_};
-  if (!bounds_.empty()) return {bounds_[static_cast<std::size_t>(rank)], bounds_[static_cast<std::size_t>(rank) + 1]};
+std::int64_t TreeSum::begin_of(int part) const {
+  if (!bounds_.empty()) return bounds_[static_cast<std::size_t>(part)];
   const std::int64_t lines = (count_ + kLine - 1) / kLine;
-  const auto from = [&](std::int64_t of) { return std::min(count_, of * lines / ranks_ * kLine); };
-  return {from(rank), from(rank + 1)};
+  return std::min(count_, part * lines / ranks_ * kLine);
+}
+
+Chunk TreeSum::chunk_of(int rank) const {
+  if (whole_) return {0, count_};
+  const int part = part_of(rank, ranks_);
+  return {begin_of(part), begin_of(part + 1)};
 }
 
 std::int64_t TreeSum::begin(Communicator& ranks, int tag) {
@@ -122,45 +147,65 @@ std::int64_t TreeSum::begin(Communicator& ranks, int tag) {
   if (ranks_ == 1) return 0;
   tag_ = tag;
   state_ = State::kReducing;
-  exchange_chunks(ranks);
-  return reducing().bytes + (bounds_.empty() ? gathering().bytes : 0);
+  if (halving_)
+    halving_->reduce(ranks, tag_, pieces_.front().data());
+  else
+    exchange_chunks(ranks);
+  return total(reducing()).bytes + (bounds_.empty() ? total(gathering()).bytes : 0);
 }
 
-Traffic TreeSum::reducing() const {
+Rounds TreeSum::reducing() const {
+  if (ranks_ == 1) return {};
+  Rounds out;
+  if (halving_) {
+    for (const HalvingRound& round : halving_->rounds())
+      out.push_back({static_cast<std::int64_t>(bytes_of(round.given.size())), 1});
+    return out;
+  }
   const auto nodes = static_cast<std::int64_t>(nodes_of(held_, terms_).size());
   std::int64_t elements = 0;
   for (int other = 0; other < ranks_; ++other)
     if (other != rank_) elements += nodes * chunk_of(other).size();
-  return {static_cast<std::int64_t>(bytes_of(elements)), nodes * (ranks_ - 1)};
+  return {{static_cast<std::int64_t>(bytes_of(elements)), nodes * (ranks_ - 1)}};
 }
 
-Traffic TreeSum::gathering() const {
+Rounds TreeSum::gathering() const {
   if (whole_ || ranks_ == 1) return {};
-  const std::size_t element = gathers_packed() ? sizeof(std::uint16_t) : sizeof(float);
-  return {(ranks_ - 1) * chunk_of(rank_).size() * static_cast<std::int64_t>(element), ranks_ - 1};
+  const std::int64_t element = gathers_packed() ? sizeof(std::uint16_t) : sizeof(float);
+  if (!halving_) return {{(ranks_ - 1) * chunk_of(rank_).size() * element, ranks_ - 1}};
+  Rounds out;
+  for (const HalvingRound& round : halving_->rounds()) out.push_back({round.kept.size() * element, 1});
+  std::ranges::reverse(out);
+  return out;
 }
 
 std::int64_t TreeSum::gather(Communicator& ranks, int tag) {
   CHECK(is_complete() && state_ == State::kNone && !bounds_.empty());
   tag_ = tag;
-  state_ = State::kGathering;
-  gather_chunks(ranks);
-  return gathering().bytes;
+  begin_to_gather(ranks);
+  return total(gathering()).bytes;
 }
 
-bool TreeSum::advance(Communicator& ranks) {
+void TreeSum::begin_to_gather(Communicator& ranks) {
+  state_ = State::kGathering;
+  if (halving_)
+    halving_->gather(ranks, tag_, pieces_.front().data());
+  else
+    gather_chunks(ranks);
+}
+
+bool TreeSum::advance(Communicator& ranks, bool poll) {
   if (state_ == State::kNone) return true;
-  if (!ranks.advance(transfers_)) return false;
-  if (state_ == State::kReducing) {
-    sum_chunk();
-    const bool done = whole_ || !bounds_.empty();
-    state_ = done ? State::kNone : State::kGathering;
-    if (!done) gather_chunks(ranks);
-    return done;
-  }
-  take_gathered();
+  const bool done = halving_ ? halving_->advance(ranks, poll)
+                    : poll   ? ranks.poll(transfers_)
+                             : ranks.advance(transfers_);
+  if (!done) return false;
+  const bool reduced = state_ == State::kReducing;
+  if (!halving_) reduced ? sum_chunk() : take_gathered();
   state_ = State::kNone;
-  return true;
+  if (!reduced || whole_ || !bounds_.empty()) return true;
+  begin_to_gather(ranks);
+  return false;
 }
 
 std::int64_t TreeSum::exchange(Communicator& ranks, int tag) {

@@ -19,4 +19,12 @@ inline float from_wire(std::uint16_t x) {
   return std::bit_cast<float>(std::uint32_t{x} << 16);
 }
 
+inline void pack(std::uint16_t* to, const float* from, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = to_wire(from[i]);
+}
+
+inline void unpack(float* to, const std::uint16_t* from, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from_wire(from[i]);
+}
+
 }  // namespace mlx::dist

@@ -274,6 +274,35 @@ TEST_CASE("sealed: gradients have the same sums, and none of them can be read on
   CHECK(step(true) == step(false));
 }
 
+TEST_CASE("sealed: eight ranks, which sum in rounds, have the sums of one") {
+  constexpr std::int64_t kCount = 200'000;
+  const auto term_of = [](int term) {
+    std::mt19937 random(static_cast<unsigned>(term));
+    std::vector<float> out(kCount);
+    for (float& x : out) x = static_cast<float>(random()) / 4e9f;
+    return out;
+  };
+  const auto summed = [&](Communicator& ranks, Wire wire) {
+    GradientSum sum(ranks, 8, {{kCount, wire}});
+    for (int term = sum.terms().begin; term < sum.terms().end; ++term) sum.add(0, term_of(term)), sum.end_term();
+    sum.wait();
+    return std::vector<float>(sum.sum(0).begin(), sum.sum(0).end());
+  };
+  for (const Wire wire : {Wire::kF32, Wire::kBF16}) {
+    const std::vector<float> expected = summed(*lone_rank(), wire);
+    std::mutex mutex;
+    int right = 0;
+    on_sealed(
+        8, key_of(8), [](const Sent& sent) { return Frames{sent.frame}; },
+        [&](Communicator& ranks) {
+          const std::vector<float> all = summed(ranks, wire);
+          const std::lock_guard lock(mutex);
+          if (all == expected) ++right;
+        });
+    CHECK_EQ(right, 8);
+  }
+}
+
 TEST_CASE("sealed: no two frames of a launch have the same bytes, whatever they say") {
   std::vector<Bytes> frames;
   std::mutex mutex;

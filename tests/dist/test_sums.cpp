@@ -1,6 +1,7 @@
 // Sums have the same bits however many ranks make them.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>
@@ -62,8 +63,8 @@ TEST_CASE("the nodes of any run of terms cover it, are in the tree, and cannot b
 }
 
 TEST_CASE("a sum has the bits of its definition on any number of ranks, for any number of terms") {
-  for (const int ranks : {1, 2, 3, 4, 5}) {
-    for (const int terms : {1, 2, 3, 4, 6, 8, 13}) {
+  for (const int ranks : {1, 2, 3, 4, 5, 8, 16}) {
+    for (const int terms : {1, 2, 3, 4, 6, 8, 13, 16, 23}) {
       if (terms < ranks) continue;
       for (const std::int64_t count : {1, 15, 17, 64, 9000}) {
         CAPTURE(ranks);
@@ -94,17 +95,66 @@ TEST_CASE("a sum has the bits of its definition on any number of ranks, for any 
 }
 
 TEST_CASE("a rank sends what the best all-reduce sends if the ranks are a power of two") {
-  for (const int ranks : {2, 4}) {
+  for (const int ranks : {2, 4, 8, 16}) {
     std::atomic<std::int64_t> sent = 0;
     constexpr std::int64_t kCount = 16 * 1024;
     on_ranks(ranks, [&](Communicator& communicator) {
-      TreeSum sum(kCount, communicator.rank(), ranks, 8);
-      const Terms own = terms_of(communicator.rank(), ranks, 8);
+      TreeSum sum(kCount, communicator.rank(), ranks, 16);
+      const Terms own = terms_of(communicator.rank(), ranks, 16);
       for (int term = own.begin; term < own.end; ++term) sum.put(0, term_of(term, kCount)), sum.add();
       sent += sum.exchange(communicator, 0);
     });
     CHECK_EQ(sent, 2 * (ranks - 1) * kCount * 4);  // of all ranks
   }
+}
+
+TEST_CASE("many ranks exchange one message with one other in each round, neighbours first") {
+  const std::vector<HalvingRound> rounds = halving_rounds(5, 8, [](int part) { return 10 * part; });
+  REQUIRE_EQ(rounds.size(), 3);
+  CHECK_EQ(rounds[0].other, 4);
+  CHECK_EQ(rounds[0].kept.begin, 40);
+  CHECK_EQ(rounds[0].given.begin, 0);
+  CHECK_EQ(rounds[0].given.end, 40);
+  CHECK_EQ(rounds[1].other, 7);
+  CHECK_EQ(rounds[2].other, 1);
+  CHECK_EQ(rounds[2].kept.begin, 10 * part_of(5, 8));
+  CHECK_EQ(rounds[2].kept.size(), 10);
+  for (const int ranks : {1, 2, 4, 5, 8, 64}) {
+    std::vector<bool> taken(static_cast<std::size_t>(ranks));
+    for (int rank = 0; rank < ranks; ++rank) taken.at(static_cast<std::size_t>(part_of(rank, ranks))) = true;
+    CHECK(std::ranges::count(taken, true) == ranks);
+  }
+  const TreeSum sum(1 << 20, 3, 512, 1024);
+  CHECK_EQ(total(sum.reducing()).messages, 9);
+  CHECK_EQ(total(sum.gathering()).messages, 9);
+  CHECK_EQ(total(sum.gathering()).bytes, 511 * ((1 << 20) / 512) * 4);
+  TreeSum uneven(1 << 20, 3, 8, 16);  // a share that is no node of the tree
+  CHECK_EQ(total(uneven.reducing()).messages, 3);
+  Shares shares = even_shares(8, 16);
+  shares[0].end = shares[1].begin = 3;
+  uneven.share(shares);
+  CHECK_EQ(total(uneven.reducing()).messages, 7);
+}
+
+TEST_CASE("shares that are no nodes of the tree are sent to each rank, and change no bit") {
+  constexpr std::int64_t kCount = 9000;
+  constexpr int kRanks = 8, kTerms = 16;
+  const std::vector<float> expected = sum_of(0, kTerms, kCount);
+  Shares uneven = even_shares(kRanks, kTerms);
+  uneven[2].end = uneven[3].begin = 5;
+  std::atomic<int> right = 0;
+  on_ranks(kRanks, [&](Communicator& communicator) {
+    TreeSum sum(kCount, communicator.rank(), kRanks, kTerms);
+    for (const Shares& shares : {even_shares(kRanks, kTerms), uneven, even_shares(kRanks, kTerms)}) {
+      sum.share(shares);
+      const Terms own = shares[static_cast<std::size_t>(communicator.rank())];
+      for (int term = own.begin; term < own.end; ++term) sum.put(0, term_of(term, kCount)), sum.add();
+      sum.exchange(communicator, 0);
+      if (same_bits({sum.result(), static_cast<std::size_t>(kCount)}, expected)) ++right;
+      sum.clear();
+    }
+  });
+  CHECK_EQ(right, 3 * kRanks);
 }
 
 TEST_CASE("a small array goes to all ranks at once") {
@@ -120,7 +170,7 @@ TEST_CASE("a small array goes to all ranks at once") {
 
 TEST_CASE("sums that are under way side by side have the bits of their definition") {
   constexpr std::int64_t kCount = 9000;
-  for (const int ranks : {2, 3, 4}) {
+  for (const int ranks : {2, 3, 4, 8}) {
     std::atomic<int> right = 0;
     on_ranks(ranks, [&](Communicator& communicator) {
       std::vector<TreeSum> sums;
@@ -198,8 +248,8 @@ TEST_CASE("bf16 on the wire: rounded at every node of the tree, so with the same
     for (float& x : out) x = from_wire(to_wire(x));
     return out;
   };
-  for (const int ranks : {1, 2, 3, 4, 5}) {
-    for (const int terms : {1, 3, 4, 6, 13}) {
+  for (const int ranks : {1, 2, 3, 4, 5, 8}) {
+    for (const int terms : {1, 3, 4, 6, 13, 16}) {
       if (terms < ranks) continue;
       for (const std::int64_t count : {17, 9000}) {
         CAPTURE(ranks);
@@ -243,7 +293,9 @@ TEST_CASE("pieces of owned arrays cover them, end where they may, and are about 
     for (std::size_t i = 1; i < arrays.size(); ++i) {
       REQUIRE(layout.buckets[layout.places[i].bucket].owned);
       std::int64_t at = 0;
-      for (int rank = 0; rank < ranks; ++rank) {
+      std::vector<int> rank_of(static_cast<std::size_t>(ranks));
+      for (int rank = 0; rank < ranks; ++rank) rank_of[static_cast<std::size_t>(part_of(rank, ranks))] = rank;
+      for (const int rank : rank_of) {
         const ArrayPiece piece = piece_of(layout, i, rank);
         if (piece.size() == 0) continue;
         REQUIRE_EQ(piece.begin, at);
@@ -261,16 +313,17 @@ TEST_CASE("pieces of owned arrays cover them, end where they may, and are about 
 
 TEST_CASE("a rank gets the sum of what it owns, and all get what it writes there, in f32") {
   for (const Wire wire : {Wire::kF32, Wire::kBF16}) {
-    for (const int ranks : {1, 2, 3, 4}) {
+    for (const int ranks : {1, 2, 3, 4, 8}) {
       CAPTURE(ranks);
       constexpr std::int64_t kCount = 9000;
+      constexpr int kTerms = 8;
       std::vector<SummedArray> arrays{{7}};
       for (int i = 0; i < 3; ++i) arrays.push_back({kCount, wire, true, {3000, 5000}});
-      TreeSum expected(kCount, 0, 1, 6, wire);
-      for (int term = 0; term < 6; ++term) expected.put(0, term_of(term, kCount)), expected.add();
+      TreeSum expected(kCount, 0, 1, kTerms, wire);
+      for (int term = 0; term < kTerms; ++term) expected.put(0, term_of(term, kCount)), expected.add();
       std::atomic<int> right = 0;
       on_ranks(ranks, [&](Communicator& communicator) {
-        GradientSum sum(communicator, 6, arrays);
+        GradientSum sum(communicator, kTerms, arrays);
         for (int step = 0; step < 2; ++step) {
           for (int term = sum.terms().begin; term < sum.terms().end; ++term) {
             sum.add(0, term_of(term, 7));
@@ -278,7 +331,7 @@ TEST_CASE("a rank gets the sum of what it owns, and all get what it writes there
             sum.end_term();
           }
           sum.wait();
-          bool good = same_bits(sum.own(0), sum_of(0, 6, 7));
+          bool good = same_bits(sum.own(0), sum_of(0, kTerms, 7));
           for (std::size_t i = 1; i < arrays.size(); ++i) {
             const ArrayPiece piece = piece_of(sum.layout(), i, communicator.rank());
             const std::vector<float> own(expected.result() + piece.begin, expected.result() + piece.end);

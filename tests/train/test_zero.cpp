@@ -8,11 +8,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "memory_sink.h"
-#include "nn/model.h"
-#include "tests/dist/ranks.h"
-#include "train/loop/training_loop.h"
-#include "train/prepared.h"
+#include "shared_training.h"
 #include "world.h"
 
 namespace mlx::train::test {
@@ -40,59 +36,6 @@ std::string shared_config(const std::string& more) {
   return kSharedConfig + more;
 }
 
-struct SharedRun {
-  TrainingResult result{};
-  MemorySink sink{};
-};
-
-// On `ranks` threads; sink and result are rank 0's. Goes on from the sink's last checkpoint.
-void train_shared(World& world, const std::string& text, int ranks, MemorySink& sink, TrainingResult& result,
-                  Progress* progress = nullptr) {
-  const Digest dataset = registry::resolve(*world.repository, "data/bars").digest;
-  const store::Store& store = world.repository->store();
-  NoProgress silent;
-  const train::Prepared prepared = train::prepare(store, dataset, config_of(text), nullptr, world.backend, silent);
-  std::vector<TrainingData> data;  // by rank
-  data.reserve(static_cast<std::size_t>(ranks));
-  for (int rank = 0; rank < ranks; ++rank) {
-    data.push_back(rank == 0 ? load_training_data(store, dataset, prepared.config, silent)
-                             : load_training_split(store, dataset, prepared.config, silent));
-  }
-  dist::on_ranks(ranks, [&](dist::Communicator& own) {
-    NoProgress quiet;
-    Pool pool(1 + own.rank() % 2);
-    const bool first = own.rank() == 0;
-    LoopOptions options;
-    options.backend = world.backend;
-    options.ranks = &own;
-    options.verify_every = 3;
-    options.resume = first && sink.last.has_value();
-    options.keep_state = first;
-    MemorySink nothing;
-    TrainingResult made =
-        run_training(prepared.config, prepared.built, data[static_cast<std::size_t>(own.rank())], options,
-                     first ? static_cast<RunSink&>(sink) : nothing, pool, first && progress ? *progress : quiet);
-    if (first) result = std::move(made);
-  });
-}
-SharedRun train_shared(World& world, const std::string& text, int ranks) {
-  SharedRun out;
-  train_shared(world, text, ranks, out.sink, out.result);
-  return out;
-}
-
-void check_same(const SharedRun& run, const SharedRun& expected) {
-  CHECK(nn::encode_tensors(run.result.tensors) == nn::encode_tensors(expected.result.tensors));
-  REQUIRE(run.sink.last);
-  CHECK(nn::encode_tensors(run.sink.last->tensors) == nn::encode_tensors(expected.sink.last->tensors));
-  CHECK(run.sink.saved == expected.sink.saved);
-  for (const char* metric : {"train/loss", "train/gradient_norm", "valid/loss"}) {
-    CAPTURE(metric);
-    const auto found = expected.sink.metrics.find(metric);
-    if (found != expected.sink.metrics.end()) CHECK(run.sink.metrics.at(metric) == found->second);
-  }
-}
-
 }  // namespace
 
 TEST_CASE("zero: any number of ranks makes the bits of one, in the model and in its checkpoints") {
@@ -107,6 +50,17 @@ TEST_CASE("zero: any number of ranks makes the bits of one, in the model and in 
       CAPTURE(ranks);
       check_same(train_shared(world, shared_config(more) + "zero = 1\n", ranks), whole);
     }
+  }
+}
+
+TEST_CASE("zero: eight ranks, which sum in rounds, make the bits of one") {
+  World world;
+  const std::string eights = replaced(kSharedConfig, "accumulate = 12", "accumulate = 24");
+  for (const char* more : {"optimizer = \"adamw\"\nclip = 0.5\n", "optimizer = \"adamw\"\nwire = \"bf16\"\n"}) {
+    CAPTURE(more);
+    const SharedRun whole = train_shared(world, eights + more, 1);
+    check_same(train_shared(world, eights + more, 8), whole);
+    check_same(train_shared(world, eights + more + "zero = 1\n", 8), whole);
   }
 }
 
