@@ -245,6 +245,8 @@ Command add_train() {
               "With several ranks: compare after every N steps whether all have the same bits"),
       integer("--sync-every", "H", options->sync_every,
               "Local SGD: each rank trains by itself, and all exchange weights after every H steps; for slow networks"),
+      integer("--async", "D", options->async,
+              "Each update waits for D more steps, and no rank waits for others that are up to D steps behind"),
       option("--hostfile", "FILE", options->hostfile, "The hosts, one a line", Complete::kFile),
       choice("--wire", "TYPE", {"f32", "bf16"}, options->wire,
              "The type in which gradients go to other ranks (default: the config's, else f32)"),
@@ -265,6 +267,7 @@ Command add_train() {
   command.run = [options](Context& context) {
     if (!options->wire.empty()) options->sets.push_back(fmt::format("train.wire={}", options->wire));
     if (options->sync_every != 0) options->sets.push_back(fmt::format("train.sync_every={}", options->sync_every));
+    if (options->async != 0) options->sets.push_back(fmt::format("train.async={}", options->async));
     if (options->tp > 0) options->sets.push_back(fmt::format("train.tp={}", options->tp));
     if (options->balance) options->sets.emplace_back("train.balance=true");
     if (!options->zero.empty()) options->sets.push_back(fmt::format("train.zero={}", options->zero));

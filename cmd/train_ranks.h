@@ -18,6 +18,7 @@ struct TrainCommand {
   bool force = false, fresh = false, profile = false, merge = false;
   std::int64_t ranks = 0;  // 0: not given
   std::int64_t tp = 0;     // sets train.tp; 0: not given
+  std::int64_t async = 0;  // sets train.async; 0: not given
   std::string zero;        // the config's
   std::int64_t pp = 0;     // sets train.pp; 0: not given
   std::string hosts, hostfile;

@@ -683,7 +683,7 @@ _mlx_command() {
       esac
       ;;
     'train')
-      options='-c --config --set --resume --fresh --device --ranks --hosts --ship --tp --zero --pp --balance --min-ranks --verify-every --sync-every --hostfile --wire --encrypt --precision --numerics --force --memory --merge --profile --trace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      options='-c --config --set --resume --fresh --device --ranks --hosts --ship --tp --zero --pp --balance --min-ranks --verify-every --sync-every --async --hostfile --wire --encrypt --precision --numerics --force --memory --merge --profile --trace -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
         -c|--config) kind=file ;;
         --set) kind=nothing ;;
@@ -697,6 +697,7 @@ _mlx_command() {
         --min-ranks) kind=nothing ;;
         --verify-every) kind=nothing ;;
         --sync-every) kind=nothing ;;
+        --async) kind=nothing ;;
         --hostfile) kind=file ;;
         --wire) kind='choice f32 bf16' ;;
         --precision) kind='choice auto bf16 f32 fp16 tf32' ;;

@@ -724,6 +724,7 @@ complete -c mlx -n '__mlx_at "train"' -l balance -d 'Give ranks micro-batches by
 complete -c mlx -n '__mlx_at "train"' -l min-ranks -x -d 'Go on from the last checkpoint without hosts that are lost, while so many ranks are left'
 complete -c mlx -n '__mlx_at "train"' -l verify-every -x -d 'With several ranks: compare after every N steps whether all have the same bits'
 complete -c mlx -n '__mlx_at "train"' -l sync-every -x -d 'Local SGD: each rank trains by itself, and all exchange weights after every H steps; for slow networks'
+complete -c mlx -n '__mlx_at "train"' -l async -x -d 'Each update waits for D more steps, and no rank waits for others that are up to D steps behind'
 complete -c mlx -n '__mlx_at "train"' -l hostfile -r -F -d 'The hosts, one a line'
 complete -c mlx -n '__mlx_at "train"' -l wire -x -a 'f32 bf16' -d 'The type in which gradients go to other ranks (default: the config\'s, else f32)'
 complete -c mlx -n '__mlx_at "train"' -l encrypt -d 'With --hosts: encrypt and authenticate what ranks send each other'

@@ -9,49 +9,63 @@
 #include "base/error.h"
 
 namespace mlx::dist {
-namespace {
 
-int tag_of(std::size_t bucket) {
-  return static_cast<int>(bucket % (Communicator::kTags - 2));
-}
-
-}  // namespace
-
-GradientSum::GradientSum(Communicator& communicator, int terms, const std::vector<Array>& arrays, bool in_background)
+GradientSum::GradientSum(Communicator& communicator, int terms, const std::vector<Array>& arrays, bool in_background,
+                         int waiting)
     : communicator_(communicator),
       held_(terms_of(communicator.rank(), communicator.ranks(), terms)),
       term_(held_.begin),
       layout_(layout_of(arrays, communicator.ranks())),
+      open_(static_cast<std::size_t>(waiting) + 1),
       thread_(communicator.ranks() > 1 && in_background ? std::make_unique<Background>() : nullptr) {
   for (const BucketLayout::Bucket& of : layout_.buckets) {
-    TreeSum sum(of.elements, communicator.rank(), communicator.ranks(), terms, of.wire, of.bounds);
-    buckets_.push_back({std::move(sum), of.arrays, of.arrays});
+    const TreeSum sum(of.elements, communicator.rank(), communicator.ranks(), terms, of.wire, of.bounds);
+    buckets_.push_back({std::vector<TreeSum>(open_.size(), sum), of.arrays, of.arrays});
   }
 }
 
 GradientSum::~GradientSum() = default;
 
+// What is on its way at the same time has different tags.
+int GradientSum::tag_of(std::size_t bucket, std::size_t slot) const {
+  return static_cast<int>((slot * buckets_.size() + bucket) % (Communicator::kTags - 2));
+}
+
 void GradientSum::add(std::size_t i, std::span<const float> data) {
   const BucketLayout::Place& place = layout_.places[i];
   Bucket& bucket = buckets_[place.bucket];
-  CHECK(bucket.missing > 0 && term_ < held_.end && static_cast<std::int64_t>(data.size()) == place.count);
-  bucket.sum.put(place.begin, data);
-  if (--bucket.missing == 0) fill(place.bucket);
+  CHECK(bucket.missing > 0 && static_cast<std::int64_t>(data.size()) == place.count);
+  TreeSum& sum = bucket.sums[slot_of(made_)];
+  sum.put(place.begin, data);
+  if (--bucket.missing > 0) return;
+  sum.add();
+  if (sum.is_complete() && thread_) post(place.bucket, slot_of(made_));
 }
 
-void GradientSum::fill(std::size_t at) {
-  Bucket& bucket = buckets_[at];
-  bucket.sum.add();
-  if (!bucket.sum.is_complete() || !thread_) return;
+void GradientSum::post(std::size_t bucket, std::size_t slot) {
   ++filled_;
-  thread_->post([this, &bucket, number = static_cast<int>(at)] { exchange(bucket.sum, number); });
+  {
+    const std::lock_guard lock(mutex_);
+    ++open_[slot];
+  }
+  thread_->post([this, bucket, slot] {
+    try {
+      exchange(bucket, slot);
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      failed_ = true;
+      changed_.notify_all();
+      throw;
+    }
+  });
 }
 
 // Begins a bucket's exchange, and sees to those that are under way until the next bucket is filled.
-void GradientSum::exchange(TreeSum& sum, int bucket) {
+void GradientSum::exchange(std::size_t bucket, std::size_t slot) {
   const double began = seconds_now();
-  const std::int64_t sent = sum.begin(communicator_, tag_of(static_cast<std::size_t>(bucket)));
-  under_way_.push_back({&sum, {bucket, began, 0, sent}});
+  TreeSum& sum = buckets_[bucket].sums[slot];
+  const std::int64_t sent = sum.begin(communicator_, tag_of(bucket, slot));
+  under_way_.push_back({&sum, slot, {static_cast<int>(bucket), began, 0, sent}});
   const std::int64_t begun = ++begun_;
   while (!under_way_.empty() && filled_ == begun) advance_all();
   const std::lock_guard lock(mutex_);
@@ -69,14 +83,24 @@ void GradientSum::advance_all() {
     }
     under_way_[i].span.seconds = seconds_now() - under_way_[i].span.start;
     keep(under_way_[i].span);
+    const std::size_t slot = under_way_[i].slot;
     under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(i));
+    const std::lock_guard lock(mutex_);
+    --open_[slot];
+    changed_.notify_all();
   }
 }
 
 void GradientSum::gather(std::size_t at) {
+  CHECK(open_.size() == 1);
   const double began = seconds_now();
-  const std::int64_t sent = buckets_[at].sum.gather(communicator_, tag_of(at));
-  under_way_.push_back({&buckets_[at].sum, {static_cast<int>(at), began, 0, sent}});
+  TreeSum& sum = buckets_[at].sums[first_];
+  const std::int64_t sent = sum.gather(communicator_, tag_of(at, first_));
+  under_way_.push_back({&sum, first_, {static_cast<int>(at), began, 0, sent}});
+  {
+    const std::lock_guard lock(mutex_);
+    ++open_[first_];
+  }
   advance_all();
   const std::lock_guard lock(mutex_);
   cost_.exchanging += seconds_now() - began;
@@ -98,16 +122,30 @@ void GradientSum::end_term() {
     CHECK(bucket.missing == 0);
     bucket.missing = bucket.arrays;
   }
-  ++term_;
+  if (++term_ < held_.end) return;
+  term_ = held_.begin;
+  ++made_;
 }
 
 void GradientSum::wait() {
-  CHECK(term_ == held_.end);
+  CHECK(made_ > 0);
   const double began = seconds_now();
-  if (thread_) thread_->wait();
+  if (thread_ && open_.size() > 1) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return failed_ || open_[first_] == 0; });
+    const bool failed = failed_;
+    lock.unlock();
+    if (failed) thread_->wait();  // throws it
+  } else if (thread_) {
+    thread_->wait();
+  }
   for (std::size_t at = 0; !thread_ && communicator_.ranks() > 1 && at < buckets_.size(); ++at) {
     ++filled_;
-    exchange(buckets_[at].sum, static_cast<int>(at));
+    {
+      const std::lock_guard lock(mutex_);
+      ++open_[first_];
+    }
+    exchange(at, first_);
   }
   const double seconds = seconds_now() - began;
   keep({-1, began, seconds, 0});
@@ -115,14 +153,37 @@ void GradientSum::wait() {
   cost_.waiting += seconds;
 }
 
+void GradientSum::settle() {
+  if (thread_) thread_->wait();
+}
+
 void GradientSum::keep(const Span& span) {
   const std::lock_guard lock(mutex_);
   if (keeps_spans_) spans_.push_back(span);
 }
 
-std::span<float> GradientSum::sum(std::size_t i) {
+std::span<float> GradientSum::sum_in(std::size_t slot, std::size_t i) {
   const BucketLayout::Place& place = layout_.places[i];
-  return {buckets_[place.bucket].sum.result() + place.begin, static_cast<std::size_t>(place.count)};
+  return {buckets_[place.bucket].sums[slot].result() + place.begin, static_cast<std::size_t>(place.count)};
+}
+
+std::span<float> GradientSum::sum(std::size_t i) {
+  return sum_in(first_, i);
+}
+
+std::span<const float> GradientSum::sum_of_waiting(int step, std::size_t i) const {
+  const BucketLayout::Place& place = layout_.places[i];
+  const TreeSum& sum = buckets_[place.bucket].sums[slot_of(step)];
+  return {sum.result() + place.begin, static_cast<std::size_t>(place.count)};
+}
+
+std::vector<std::span<float>> GradientSum::restore() {
+  CHECK(static_cast<std::size_t>(made_) + 1 < open_.size());
+  const std::size_t slot = slot_of(made_++);
+  for (Bucket& bucket : buckets_) bucket.sums[slot].restore();
+  std::vector<std::span<float>> out;
+  for (std::size_t i = 0; i < arrays(); ++i) out.push_back(sum_in(slot, i));
+  return out;
 }
 
 std::span<float> GradientSum::own(std::size_t i) {
@@ -133,8 +194,10 @@ std::span<float> GradientSum::own(std::size_t i) {
 }
 
 void GradientSum::end_step() {
-  for (Bucket& bucket : buckets_) bucket.sum.clear();
-  term_ = held_.begin;
+  CHECK(made_ > 0);
+  for (Bucket& bucket : buckets_) bucket.sums[first_].clear();
+  first_ = slot_of(1);
+  --made_;
 }
 
 // A node of each level of the tree over the rank's own terms, and one more of a share that is no node; and what
@@ -153,7 +216,8 @@ std::int64_t GradientSum::memory(std::int64_t bytes, int ranks, int terms, Wire 
 void GradientSum::share(const Shares& shares) {
   held_ = shares[static_cast<std::size_t>(communicator_.rank())];
   term_ = held_.begin;
-  for (Bucket& bucket : buckets_) bucket.sum.share(shares);
+  for (Bucket& bucket : buckets_)
+    for (TreeSum& sum : bucket.sums) sum.share(shares);
 }
 
 void GradientSum::keep_spans(bool on) {

@@ -3,11 +3,15 @@
 // rank's last micro-batch has filled it, while the rest of the backward pass runs (Li et al. 2020) and other buckets
 // are still on their way. How arrays are put into buckets changes no bit.
 //
+// Several steps may be under way: sums of the first ones wait while those of later ones are made, which then need not
+// wait for the slowest rank.
+//
 // Of arrays that are owned (bucket_layout.h) a rank gets the sums of its pieces. It writes there what all ranks are to
 // have in their stead, such as new weights, and gather() brings that to all of them.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -26,8 +30,10 @@ class GradientSum {
   using Array = SummedArray;
   // These arrays, in order, for each of `terms` micro-batches of all ranks. All ranks have the same. `communicator` is
   // the sum's own from the first last micro-batch of a step until wait() has returned; without `in_background` only
-  // while wait() runs, which then exchanges all buckets.
-  GradientSum(Communicator& communicator, int terms, const std::vector<Array>& arrays, bool in_background = true);
+  // while wait() runs, which then exchanges all buckets. `waiting`: the steps whose sums may wait beside those of the
+  // step that is made; then the communicator is the sum's own until settle().
+  GradientSum(Communicator& communicator, int terms, const std::vector<Array>& arrays, bool in_background = true,
+              int waiting = 0);
   ~GradientSum();  // waits
 
   Terms terms() const { return held_; }  // this rank's micro-batches
@@ -36,8 +42,8 @@ class GradientSum {
   const BucketLayout& layout() const { return layout_; }
   // Adds array `i` of this rank's current micro-batch. Arrays may come in any order, each once a micro-batch.
   void add(std::size_t i, std::span<const float> data);
-  void end_term();  // the micro-batch has added all of its arrays
-  // Until all sums of the step are there. Throws what an exchange threw.
+  void end_term();  // the micro-batch has added all of its arrays; the last one ends the step, and the next may begin
+  // Until all sums of the first step are there that was not ended. Throws what an exchange threw.
   void wait();
   std::span<float> sum(std::size_t i);  // after wait(), until end_step()
   // The part of it that is the sum before finish_gathers(): all, unless the array is owned.
@@ -48,6 +54,12 @@ class GradientSum {
   void gather(std::size_t bucket);
   void finish_gathers();
   void end_step();
+  int waits() const { return made_; }  // steps whose terms were added, and that were not ended
+  // Until nothing is on its way: then sum_of_waiting() has the sums of each step that waits.
+  void settle();
+  std::span<const float> sum_of_waiting(int step, std::size_t i) const;
+  // One more step that waits, whose sums are known: to be written there.
+  std::vector<std::span<float>> restore();
 
   // Since it was made: bytes that this rank has sent, seconds of exchanges, and seconds that wait() has taken.
   struct Cost {
@@ -70,15 +82,20 @@ class GradientSum {
 
  private:
   struct Bucket {
-    TreeSum sum;
+    std::vector<TreeSum> sums;            // of the steps that wait, and of the one that is made
     std::size_t arrays = 0, missing = 0;  // missing in the current micro-batch
   };
   void fill(std::size_t bucket);
   struct UnderWay {
     TreeSum* sum = nullptr;
+    std::size_t slot = 0;
     Span span;
   };
-  void exchange(TreeSum& sum, int bucket);
+  std::size_t slot_of(int step) const { return (first_ + static_cast<std::size_t>(step)) % open_.size(); }
+  int tag_of(std::size_t bucket, std::size_t slot) const;
+  void post(std::size_t bucket, std::size_t slot);
+  void exchange(std::size_t bucket, std::size_t slot);
+  std::span<float> sum_in(std::size_t slot, std::size_t i);
   void advance_all();
   void keep(const Span& span);
 
@@ -87,10 +104,15 @@ class GradientSum {
   int term_;
   BucketLayout layout_;
   std::vector<Bucket> buckets_;
+  std::size_t first_ = 0;                 // slot of the first step that was not ended
+  int made_ = 0;                          // steps whose terms were added, and that were not ended
   std::atomic<std::int64_t> filled_ = 0;  // buckets that have been posted to the thread
   std::int64_t begun_ = 0;                // of these; the thread's own
   std::vector<UnderWay> under_way_;       // begun and not done; the thread's own
   mutable std::mutex mutex_;              // of what follows
+  std::condition_variable changed_;
+  std::vector<int> open_;  // by slot: buckets that are to be exchanged, or on their way
+  bool failed_ = false;    // an exchange did
   Cost cost_;
   bool keeps_spans_ = false;
   std::vector<Span> spans_;

@@ -136,6 +136,13 @@ std::int64_t TreeSum::begin_of(int part) const {
   return std::min(count_, part * lines / ranks_ * kLine);
 }
 
+float* TreeSum::restore() {
+  CHECK(nodes_.empty() && state_ == State::kNone);
+  next_ = held_.end;
+  nodes_.push_back({0, terms_});
+  return pieces_.emplace_back(static_cast<std::size_t>(count_)).data();
+}
+
 Chunk TreeSum::chunk_of(int rank) const {
   if (whole_) return {0, count_};
   const int part = part_of(rank, ranks_);

@@ -56,6 +56,7 @@ class TreeSum {
   // Both, until it is.
   std::int64_t exchange(Communicator& ranks, int tag);
   float* result() { return pieces_.front().data(); }  // valid until clear(); with bounds: own part
+  const float* result() const { return pieces_.front().data(); }
   // With bounds, once the result is there: begins to bring each rank's part of it to all; advance() as above. Returns
   // the bytes that this rank sends.
   std::int64_t gather(Communicator& ranks, int tag);
@@ -67,6 +68,8 @@ class TreeSum {
   static bool halves(int ranks) { return ranks > kDirect && (ranks & (ranks - 1)) == 0; }
   static constexpr int kDirect = 4;
   void clear();  // for the next step
+  // Afterwards the result, to be written there, is as if it had been made here: of a step of an earlier process.
+  float* restore();
 
  private:
   using Array = std::vector<float>;

@@ -70,6 +70,22 @@ void check_balance(const TrainConfig& config) {
                 config.tp > 1 ? "leave balance or tp out" : "leave balance or pp out");
 }
 
+// Throws kUsage if updates cannot wait.
+void check_async(const TrainConfig& config, kernels::Backend backend) {
+  if (config.async == 0) return;
+  const auto refuse = [&](const std::string& what, const std::string& hint) {
+    throw Error(ErrorKind::kUsage, fmt::format("{}: [train] async = {}: {}", config.file, config.async, what), hint);
+  };
+  if (backend.can().own_memory) refuse("a GPU has nobody to wait for", "leave async out, or --device cpu");
+  if (config.local_sgd.wanted())
+    refuse("the workers of local SGD exchange no gradients", "leave async or sync_every out");
+  if (config.zero > 0) refuse("with zero each update waits for weights from all ranks", "leave async or zero out");
+  if (config.balance) refuse("shares change between steps, and steps overlap", "leave async or balance out");
+  if (config.ranks_of_model() > 1)
+    refuse("ranks that hold parts of a model wait for each other in each step",
+           fmt::format("leave async or {} out", config.tp > 1 ? "tp" : "pp"));
+}
+
 }  // namespace
 
 Prepared prepare(const store::Store& store, const Digest& dataset, TrainConfig config, const nn::Model* base,
@@ -86,6 +102,7 @@ Prepared prepare(const store::Store& store, const Digest& dataset, TrainConfig c
   check_parts(c, out.built);
   check_zero(c);
   check_balance(c);
+  check_async(c, backend);
   std::int64_t examples = 0;
   if (!c.batch_given) {
     examples = data::training_examples(store, dataset, c.train_split, c.reading, out.data, c.hold_out,

@@ -215,6 +215,7 @@ Json summary_of(const Training& t, const TrainingResult& result) {
     out["ranks"] = ranks_of(t);
     if (t.config.tp > 1) out["tp"] = t.config.tp;
     if (t.config.zero > 0) out["zero"] = t.config.zero;
+    if (t.config.async > 0) out["async"] = t.config.async;
     if (t.config.pp > 1) out["pp"] = t.config.pp;
     Json communication = {{"bytes_sent", result.communication.bytes_sent},
                           {"seconds", result.communication.exchanging},

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,11 @@ struct SharedRun {
   MemorySink sink{};
 };
 
-// On `ranks` threads; sink and result are rank 0's. Goes on from the sink's last checkpoint.
+// On `ranks` threads; sink and result are rank 0's. Goes on from the sink's last checkpoint. `change`: of a rank's
+// data.
 inline void train_shared(World& world, const std::string& text, int ranks, MemorySink& sink, TrainingResult& result,
-                         Progress* progress = nullptr) {
+                         Progress* progress = nullptr,
+                         const std::function<void(int rank, TrainingData& data)>& change = {}) {
   const Digest dataset = registry::resolve(*world.repository, "data/bars").digest;
   const store::Store& store = world.repository->store();
   NoProgress silent;
@@ -34,6 +37,7 @@ inline void train_shared(World& world, const std::string& text, int ranks, Memor
   for (int rank = 0; rank < ranks; ++rank) {
     data.push_back(rank == 0 ? load_training_data(store, dataset, prepared.config, silent)
                              : load_training_split(store, dataset, prepared.config, silent));
+    if (change) change(rank, data.back());
   }
   dist::on_ranks(ranks, [&](dist::Communicator& own) {
     NoProgress quiet;

@@ -63,4 +63,11 @@ bool is_due(const CheckpointInterval& interval, std::int64_t step, std::int64_t 
   return step % std::max<std::int64_t>(1, std::llround(steps)) == 0;
 }
 
+bool is_due_after(const CheckpointInterval& interval, std::int64_t before, std::int64_t step,
+                  std::int64_t steps_per_epoch, double seconds) {
+  for (std::int64_t each = before + 1; each <= step; ++each)
+    if (is_due(interval, each, steps_per_epoch, seconds)) return true;
+  return false;
+}
+
 }  // namespace mlx::train

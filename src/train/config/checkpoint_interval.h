@@ -20,5 +20,8 @@ struct CheckpointInterval {
 CheckpointInterval read_checkpoint_interval(TomlReader& train, const TomlNode& table);
 // True if a checkpoint is due after `step` steps; `seconds` have passed since the last one.
 bool is_due(const CheckpointInterval& interval, std::int64_t step, std::int64_t steps_per_epoch, double seconds);
+// After one of the steps that follow `before`, up to `step`.
+bool is_due_after(const CheckpointInterval& interval, std::int64_t before, std::int64_t step,
+                  std::int64_t steps_per_epoch, double seconds);
 
 }  // namespace mlx::train

@@ -84,7 +84,8 @@ void read_train(TomlReader table, TrainConfig& config, const data::Kind& kind) {
     table.fail_at("accumulate", fmt::format("{} micro-batches of equal size do not make a batch of {}",
                                             config.accumulate, config.batch));
   }
-  config.optimizer.accumulate = config.accumulate > 1;
+  config.async = table.integer("async", 0, kMostWaiting, 0);
+  config.optimizer.accumulate = config.sums_micro_batches();
   config.tp = table.integer("tp", 1, kMostParts, 1);
   config.zero = table.integer("zero", 0, 1, 0);
   config.pp = table.integer("pp", 1, kMostParts, 1);
@@ -229,6 +230,7 @@ std::string resolved(const TrainConfig& config, const nn::Built& built) {
   if (config.accumulate > 1) train["accumulate"] = config.accumulate;
   write_local_sgd(config.local_sgd, train);
   if (config.wire != "f32") train["wire"] = config.wire;
+  if (config.async > 0) train["async"] = config.async;
   if (config.tp > 1) train["tp"] = config.tp;
   if (config.ema > 0) train["ema"] = config.ema;
   write_selection(config.selection, train);

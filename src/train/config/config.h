@@ -24,6 +24,8 @@ struct ConfigSource {
   std::vector<std::string> sets;  // "train.epochs=20"
 };
 
+inline constexpr std::int64_t kMostWaiting = 16;  // TrainConfig::async
+
 struct TrainConfig {
   ConfigSource source;
   // [data]
@@ -55,9 +57,11 @@ struct TrainConfig {
   std::int64_t tp = 1;       // the number of ranks that hold the parts of each layer
   std::int64_t pp = 1;       // the number of stages of layers, each on `tp` ranks of its own
   std::int64_t ranks_of_model() const { return tp * pp; }
-  std::int64_t zero = 0;  // 1: ranks share the optimizer's state; changes no bit
-  bool balance = false;   // ranks get micro-batches by how fast they are; changes no bit
-  double ema = 0;         // decay of the weights' average; 0: none
+  std::int64_t zero = 0;   // 1: ranks share the optimizer's state; changes no bit
+  std::int64_t async = 0;  // steps that may wait for their update, for which the next steps do not wait
+  bool sums_micro_batches() const { return accumulate > 1 || async > 0; }  // apart from the update
+  bool balance = false;  // ranks get micro-batches by how fast they are; changes no bit
+  double ema = 0;        // decay of the weights' average; 0: none
   SelectionConfig selection;
   CheckpointInterval checkpoint_every;
   bool keep_state = true;       // keep the optimizer state of a done training, so that it can be extended

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "nn/model.h"
+#include "train/config/config.h"
 
 namespace mlx::train {
 namespace {
@@ -17,6 +18,11 @@ namespace {
 constexpr const char* kFormat = "mlx.checkpoint/1";
 // Prefixes for the names of tensors: of the best model, of local SGD's outer step, and of its other workers.
 constexpr std::string_view kBest = "best/", kOuter = "outer/", kMomentum = "outer_momentum/";
+
+// Of a step that waits for its update.
+std::string waiting_prefix(std::size_t step) {
+  return fmt::format("waiting{}/", step);
+}
 
 std::string worker_prefix(std::size_t worker) {
   return fmt::format("worker{}/", worker);
@@ -90,6 +96,7 @@ nn::TensorStream stream_of(const CheckpointState& state) {
   };
   add("", state.tensors);
   add(kBest, state.best);
+  for (std::size_t i = 0; i < state.waiting.size(); ++i) add(waiting_prefix(i), state.waiting[i]);
   add(kOuter, state.local.weights);
   add(kMomentum, state.local.momentum);
   for (std::size_t i = 0; i < state.local.workers.size(); ++i) add(worker_prefix(i), state.local.workers[i].tensors);
@@ -123,6 +130,7 @@ std::string head_of(const CheckpointState& state, const Digest& key) {
                {"selection", to_json(state.selection)},
                {"step", state.step}};
   for (const WorkerState& worker : state.local.workers) head["workers"].push_back(worker_to_json(worker));
+  if (!state.waiting.empty()) head["waiting"] = state.waiting.size();
   return canonical(head);
 }
 
@@ -135,6 +143,11 @@ CheckpointState head_from(std::string_view json, const std::string& what) {
   state.step = json_int(head, "step", what);
   if (head.contains("epoch")) state.epoch = epoch_from_json(head["epoch"], what);
   if (head.contains("selection")) state.selection = selection_from_json(head["selection"], what);
+  if (head.contains("waiting")) {
+    const std::int64_t waiting = json_int(head, "waiting", what);
+    if (waiting < 0 || waiting > kMostWaiting) fail(ErrorKind::kCorrupt, "{}: {} steps wait", what, waiting);
+    state.waiting.resize(static_cast<std::size_t>(waiting));
+  }
   if (head.contains("workers"))
     for (const Json& each : json_array(head, "workers", what))
       state.local.workers.push_back(worker_from_json(each, what));
@@ -144,6 +157,8 @@ CheckpointState head_from(std::string_view json, const std::string& what) {
 // Takes what does not belong to the session from among its tensors.
 void take_apart(CheckpointState& state) {
   state.best = take_prefixed(state.late, kBest);
+  for (std::size_t i = 0; i < state.waiting.size(); ++i)
+    state.waiting[i] = take_prefixed(state.late, waiting_prefix(i));
   if (state.local.workers.empty()) return;
   state.local.weights = take_prefixed(state.late, kOuter);
   state.local.momentum = take_prefixed(state.late, kMomentum);

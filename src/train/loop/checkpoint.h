@@ -48,6 +48,7 @@ struct CheckpointState {
   EpochSums epoch;
   Selection selection;
   LocalSgdState local;
+  std::vector<graph::Tensors> waiting;  // sums of steps that follow `step`, whose updates wait (StepSum::waiting())
 };
 
 // Stores the state durably. Uses only the store, so that another thread may do it.

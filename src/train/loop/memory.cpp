@@ -141,6 +141,14 @@ void for_each_held(const graph::Graph& graph, const graph::Partition& partition,
   }
 }
 
+std::int64_t bytes_of_gradients(const graph::Graph& graph) {
+  std::int64_t bytes = 0;
+  for (const graph::Value& value : graph.values)
+    if (value.name.ends_with(graph::kGradientSum))
+      bytes += static_cast<std::int64_t>(graph::concrete(value, {}).bytes());
+  return bytes;
+}
+
 HeldApart held_apart(const TrainingStep& training, const nn::Built& built, const TrainConfig& config,
                      const data::Description& data, kernels::Backend backend, bool decides) {
   HeldApart out;
@@ -170,6 +178,9 @@ HeldApart held_apart(const TrainingStep& training, const nn::Built& built, const
     out.state += shard->size().all;
     out.largest = std::max(out.largest, shard->size().largest_tensor);
   }
+  const std::int64_t waiting = config.async * bytes_of_gradients(training.graph());  // a checkpoint has them
+  out.own_state += waiting;
+  out.state += waiting;
   if (!decides && training.part().divided()) out.model = out.state = 0;
   if (!decides && training.shard()) out.state = 0;
   if (config.selection.keep_best) out.best = out.model;
@@ -197,12 +208,10 @@ std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, const He
 
 // Of micro-batches (StepSum), beside their states in the graph.
 std::int64_t bytes_of_sums(const graph::Graph& graph, const TrainConfig& config, int ranks) {
-  if (config.accumulate == 1) return 0;
-  std::int64_t bytes = 0;
-  for (const graph::Value& value : graph.values)
-    if (value.name.ends_with(graph::kGradientSum))
-      bytes += static_cast<std::int64_t>(graph::concrete(value, {}).bytes());
-  return dist::GradientSum::memory(bytes, ranks, static_cast<int>(config.accumulate), wire_of(config), config.balance);
+  if (!config.sums_micro_batches()) return 0;
+  return (1 + config.async) * dist::GradientSum::memory(bytes_of_gradients(graph), ranks,
+                                                        static_cast<int>(config.accumulate), wire_of(config),
+                                                        config.balance);
 }
 
 // The most examples of a batch that a rank may have.
@@ -223,7 +232,7 @@ std::vector<SummedValue> summed(const graph::TrainingGraph& training, const Trai
 dist::Traffic traffic_of(const graph::TrainingGraph& training, const TrainConfig& config, int sharers,
                          kernels::Backend backend) {
   dist::Traffic out;
-  if (config.accumulate == 1 || config.local_sgd.wanted()) return out;
+  if (!config.sums_micro_batches() || config.local_sgd.wanted()) return out;
   const std::size_t late = training.stage.late_begin;
   for (const SummedNodes nodes : {SummedNodes{0, late}, SummedNodes{late, training.update_begin}}) {
     if (nodes.begin >= training.update_begin) continue;

@@ -2,10 +2,14 @@
 // counts by its labels, gradients and losses are means over all labels of the step, and running statistics are means
 // over its micro-batches. All are added in one fixed tree (dist/sum_tree.h), so that a model's bits do not depend on
 // how many ranks trained it.
+//
+// Sums of several steps may wait for their update ([train] async): each is that of its own step, whatever has been made
+// since. Running statistics then take in what a step has added to those that it began with.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -39,9 +43,9 @@ class StepSum {
   using CutsOf = std::function<std::vector<std::int64_t>(std::int64_t elements)>;
   // Of a training graph that accumulates. `ranks` must outlive it. `in_background` as of GradientSum.
   // `wire`: that of gradients; all else is f32. `nodes`: of what they complete. `cuts_of`: ranks own pieces of
-  // gradients; empty: all get all.
+  // gradients; empty: all get all. `waiting`: steps that may wait for finish() while the next one is made.
   StepSum(const graph::TrainingGraph& training, std::int64_t micro_batches, dist::Communicator& ranks, dist::Wire wire,
-          bool in_background = true, SummedNodes nodes = {}, const CutsOf& cuts_of = {});
+          bool in_background = true, SummedNodes nodes = {}, const CutsOf& cuts_of = {}, int waiting = 0);
   static std::vector<SummedValue> summed(const graph::TrainingGraph& training, std::int64_t micro_batches,
                                          dist::Wire wire, SummedNodes nodes, const CutsOf& cuts_of);
 
@@ -62,12 +66,16 @@ class StepSum {
     bool asked_to_stop = false;  // some rank was, before its last micro-batch
   };
   void ask_to_stop() { asked_to_stop_ = true; }
-  // Waits for the other ranks. If the loss is finite, the session has the step's gradients and running statistics
-  // afterwards; else all is as the last micro-batch left it. Gradients that ranks own are in sums() instead. `share`
-  // may replace the totals, of a stage that has no loss by those of one that has.
+  // Of the first step that was not finished: waits for the other ranks. If the loss is finite, the session has its
+  // gradients and running statistics afterwards; else all is as the last micro-batch left it. Gradients that ranks own
+  // are in sums() instead. `share` may replace the totals, of a stage that has no loss by those of one that has.
   Totals finish(graph::Session& session, Pool& pool, const std::function<void(Totals&)>& share = {});
   dist::GradientSum& sums() { return sum_; }
   void end_step() { sum_.end_step(); }
+  // What waits, the first step first, for a checkpoint: by name of a value its sum, kBefore: what it was before the
+  // step, and kCounters. Waits until the sums are there. take_back() before the first step of another process.
+  std::vector<graph::Tensors> waiting();
+  void take_back(graph::Session& session, const std::vector<graph::Tensors>& waiting);
   dist::GradientSum::Cost cost() const { return sum_.cost(); }
   void keep_spans(bool on) { sum_.keep_spans(on); }
   std::vector<dist::GradientSum::Span> spans() const { return sum_.spans(); }
@@ -77,14 +85,18 @@ class StepSum {
     graph::ValueId value = graph::kNone;
     std::size_t node = 0;  // that completes it
     bool mean = false;     // of micro-batches, and not of labels
+    float kept = 0;        // of a mean: the share of what it was before a step that is left after it
   };
   // One micro-batch's slots among the counters, which are array 0 of the sum. Each micro-batch fills its own, so that
   // their sums are exact.
   enum Slot : std::size_t { kLoss, kCorrect, kCounted, kLabels, kSlots };
   static std::vector<Array> arrays_of(const graph::TrainingGraph& training, SummedNodes nodes);
+  using Means = std::vector<std::vector<float>>;  // by array; empty for gradients
+  Means means_in(graph::Session& session) const;
   void take_counters(graph::Session& session);
   void take_arrays(graph::Session& session, std::size_t end);
   Totals totals(std::int64_t& labels);
+  void take_mean(std::size_t i, std::span<float> mean);
 
   const graph::TrainingGraph& training_;
   std::int64_t micro_batches_;
@@ -96,7 +108,9 @@ class StepSum {
   std::size_t taken_ = 0;      // arrays of the current micro-batch
   bool counters_taken_ = false, asked_to_stop_ = false;
   std::vector<float> counters_;
-  std::vector<Bytes> before_;  // the running statistics before the step, by array; empty for gradients
+  bool waits_;                // steps may
+  Means current_;             // running statistics after the last step that was finished
+  std::deque<Means> before_;  // before each step that was begun, and not finished
 };
 
 }  // namespace mlx::train

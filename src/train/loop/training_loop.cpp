@@ -14,6 +14,7 @@
 #include "train/loop/balance.h"
 #include "train/loop/diverged.h"
 #include "train/loop/local_sgd.h"
+#include "train/loop/outcome_log.h"
 #include "train/loop/share_state.h"
 #include "train/loop/starting_point.h"
 #include "train/loop/training_step.h"
@@ -132,7 +133,8 @@ class Loop {
     sink_.begin(now_.step);
     from_ = now_.step;
     training_.start(std::move(now_.tensors));
-    now_.tensors.clear();
+    training_.take_back(now_.waiting, now_.step, [this](std::int64_t step) { return rate_at(step); });
+    now_.tensors.clear(), now_.waiting.clear();
     if (local_) local_->start(training_);
     settled_memory();  // there were two copies of the model; frees that memory for the steps
     if (local_ && local_->round_is_done()) return end_stopped_round();
@@ -153,42 +155,42 @@ class Loop {
     if (verification_is_due()) verify_replicas();
     if (epoch_has_ended()) record_ranks();
     validate_epoch();
-    if (now_.step < total_steps_ && checkpoint_is_due()) checkpoint();
+    if (now_.step < total_steps_ && checkpoint_is_due(now_.step - 1)) checkpoint();
   }
 
   double rate_at(std::int64_t step) const {
     return learning_rate_at(config_.schedule, step, steps_per_epoch_, total_steps_);
   }
 
-  // Runs the rest of the current epoch.
+  // Runs the rest of the current epoch. Steps that wait for their update ([train] async) are finished at its end.
   void run_epoch() {
-    const std::int64_t epoch = now_.step / steps_per_epoch_, first = now_.step % steps_per_epoch_;
-    if (first == 0) now_.epoch = {};
+    const std::int64_t epoch = now_.step / steps_per_epoch_;
+    std::int64_t step = now_.step + training_.waits();  // the next to be launched
+    if (now_.step % steps_per_epoch_ == 0) now_.epoch = {};
     const double started = seconds_now(), cpu = cpu_seconds();
     std::int64_t units = 0;
-    source_->start(static_cast<std::uint64_t>(epoch), first);
+    source_->start(static_cast<std::uint64_t>(epoch), step % steps_per_epoch_);
     const data::BatchView* batch = next_batch();
-    while (batch) {
+    for (; batch; ++step) {
       const std::int64_t batch_units = batch->units;
       units += balance_ ? balance_->of_all(batch_units) : batch_units * sharers().ranks();
-      const double rate = rate_at(now_.step);
       if (!local_ && !is_alone() && progress_.interruption().signal() != 0) training_.ask_to_stop();
-      training_.launch(*batch, now_.step, rate);
+      training_.launch(*batch, step, rate_at(step));
       const bool ahead = training_.runs_ahead() && !options_.profiler;  // a profiler must tell steps apart
       if (ahead) batch = stage_next();
-      const bool asked_to_stop = finish_step();
-      if (verification_is_due()) verify_replicas();
+      const std::int64_t before = now_.step;
+      const bool asked_to_stop = finish_steps((step + 1) % steps_per_epoch_ == 0 ? 0 : config_.async);
       if (options_.profiler) end_profiled_step();
       meter_.end_step(batch_units / config_.ranks_of_model(), communication());  // so that those of all ranks add up
       if (balance_ && balance_->change_after(now_.step % steps_per_epoch_ == 0, meter_)) share_batch(epoch);
-      progress_.advance(1);
+      progress_.advance(static_cast<std::uint64_t>(now_.step - before));
       if (now_.step % 16 == 0) show(epoch);
-      if (now_.step % steps_per_epoch_ == 0) {
+      if (now_.step > before && now_.step % steps_per_epoch_ == 0) {
         end_epoch(units, seconds_now() - started, cpu_seconds() - cpu);
         show(epoch);
       }
       sink_.end_step();
-      if (now_.step < total_steps_ && checkpoint_is_due()) checkpoint();
+      if (now_.step < total_steps_ && checkpoint_is_due(before)) checkpoint();
       if (asked_to_stop || (is_alone() && progress_.interruption().signal() != 0)) stop_interrupted();
       if (!ahead) batch = next_batch();
     }
@@ -218,6 +220,16 @@ class Loop {
     return batch;
   }
 
+  // Until so many wait. Returns whether some rank was asked to stop.
+  bool finish_steps(std::int64_t waiting) {
+    bool asked_to_stop = false;
+    while (training_.waits() > waiting) {
+      asked_to_stop = finish_step() || asked_to_stop;
+      if (verification_is_due()) verify_replicas();
+    }
+    return asked_to_stop;
+  }
+
   // Waits for the launched step. If its loss is not finite, nothing that it wrote is used. Returns whether some rank
   // was asked to stop.
   bool finish_step() {
@@ -232,27 +244,12 @@ class Loop {
     ++now_.step;
     ranks_.activity().step = now_.step;
     if (local_) return finish_local_step(outcome), false;
-    log_outcome(now_.step, outcome);
+    log_outcome(sink_, now_.epoch, config_, training_, now_.step, rate_at(now_.step - 1), outcome);
     if (!training_.scales()) return outcome.asked_to_stop;
     sink_.log_metric(now_.step, "train/loss_scale", outcome.loss_scale);
     if (outcome.loss_scale < 1)
       stop_diverged("the loss scale fell below 1, since gradients in fp16 were not finite", now_.step - 1, true);
     return outcome.asked_to_stop;
-  }
-
-  // What the step did, on all ranks; so many steps are done.
-  void log_outcome(std::int64_t step, const StepOutcome& outcome) {
-    now_.epoch.loss += outcome.loss;
-    now_.epoch.correct += outcome.correct;
-    now_.epoch.counted += outcome.counted;
-    // A batch without a label that counts has no loss, and is left out of the mean.
-    if (!training_.counts() || outcome.counted > 0) ++now_.epoch.batches;
-    sink_.log_metric(step, "train/loss", outcome.loss);
-    if (config_.schedule.name != "constant" || config_.schedule.warmup > 0)
-      sink_.log_metric(step, "train/learning_rate", rate_at(step - 1));
-    if (training_.counts()) sink_.log_metric(step, "train/accuracy", share(outcome.correct, outcome.counted));
-    const bool taken = !training_.scales() || std::isfinite(outcome.gradient_norm);
-    if (config_.optimizer.clip > 0 && taken) sink_.log_metric(step, "train/gradient_norm", outcome.gradient_norm);
   }
 
   // A step of local SGD, of which the other workers hear at the end of the round.
@@ -270,14 +267,16 @@ class Loop {
     meet(progress_.interruption().signal() != 0 ? LocalSgd::Word::kStops : LocalSgd::Word::kArrived);
     round_began_ = local_->round_begin();
     std::int64_t step = round_began_;
-    for (const StepOutcome& outcome : local_->exchange(training_, pool_)) log_outcome(++step, outcome);
+    for (const StepOutcome& outcome : local_->exchange(training_, pool_)) {
+      ++step;
+      log_outcome(sink_, now_.epoch, config_, training_, step, rate_at(step - 1), outcome);
+    }
   }
 
   // All workers together. Returns if none stops.
   void meet(LocalSgd::Word::Kind own) {
     LocalSgd::Word word{.kind = own};
-    for (std::int64_t step = local_->round_begin() + 1; decides() && step <= now_.step; ++step)
-      if (is_due(config_.checkpoint_every, step, steps_per_epoch_, seconds_now() - saved_)) word.checkpoint = 1;
+    if (decides() && was_due(local_->round_begin())) word.checkpoint = 1;
     const LocalSgd::Word answer = local_->meet(word);
     if (answer.kind == LocalSgd::Word::kDiverged) end_diverged(answer.what.data());
     if (answer.kind == LocalSgd::Word::kStops) stop_interrupted();
@@ -298,6 +297,7 @@ class Loop {
 
   void verify_replicas() {
     if (is_alone()) return;
+    training_.settle();
     try {
       const StateDigests own = digests_of_state();
       const graph::Partition& held = part().partition();
@@ -355,11 +355,15 @@ class Loop {
     return train::validate(built_, tensors, data_, options_.backend, pool_, progress_.interruption());
   }
 
-  bool checkpoint_is_due() {
+  bool was_due(std::int64_t step) const {
+    return is_due_after(config_.checkpoint_every, step, now_.step, steps_per_epoch_, seconds_now() - saved_);
+  }
+
+  // After one of the steps that followed `before`. Of a time the first rank says it, since clocks differ.
+  bool checkpoint_is_due(std::int64_t before) {
     if (local_) return std::exchange(checkpoint_wanted_, false);
     if (!joins_checkpoints()) return false;
-    const bool due = is_due(config_.checkpoint_every, now_.step, steps_per_epoch_, seconds_now() - saved_);
-    return config_.checkpoint_every.seconds > 0 ? training_.said_by_first(due) : due;  // clocks differ
+    return config_.checkpoint_every.seconds > 0 ? training_.said_by_first(was_due(before)) : was_due(before);
   }
 
   // A checkpoint holds only finite values, and the whole model.
@@ -376,6 +380,7 @@ class Loop {
       state.tensors = training_.state();
       if (local_) local_->gather(state, local_->is_between_rounds());
       if (!decides()) return;
+      state.waiting = training_.waiting();
       check_finite(state.tensors);
       save();
     }
@@ -396,7 +401,7 @@ class Loop {
       return *source_->next();
     };
     std::string message = fmt::format("{} at step {}", what, step + 1);
-    if (is_alone() && !local_) {
+    if (is_alone() && !local_ && config_.async == 0) {
       const auto origin = find_origin(
           training_, starting_point(), step, done, batch_of, [this](std::int64_t at) { return rate_at(at); },
           progress_);
@@ -413,6 +418,7 @@ class Loop {
 
   [[noreturn]] void stop_interrupted() {
     const Interruption::Deferred deferred(progress_.interruption());
+    training_.settle();
     sink_.wait_for_checkpoint();
     if (local_ || joins_checkpoints()) checkpoint();
     const bool kept = sink_.wait_for_checkpoint();
@@ -436,7 +442,7 @@ class Loop {
     result.steps = result.kept = now_.step;
     result.stopped_early = now_.step < total_steps_;
     result.loss = now_.epoch.loss / static_cast<double>(std::max<std::int64_t>(1, now_.epoch.batches));
-    if (training_.counts()) result.accuracy = share(now_.epoch.correct, now_.epoch.counted);
+    if (training_.counts()) result.accuracy = share_of(now_.epoch.correct, now_.epoch.counted);
     result.valid = now_.selection.last;
     if (config_.selection.keep_best) {
       result.kept = now_.selection.best_step;
@@ -447,10 +453,6 @@ class Loop {
     if (makes_checkpoints()) result.tensors = training_.whole_model();
     check_finite(result.tensors);
     return result;
-  }
-
-  static double share(std::int64_t part, std::int64_t all) {
-    return static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, all));
   }
 
   // Whether a checkpoint is made at the end. It takes all workers of local SGD, and all that have parts of the state.

@@ -101,15 +101,17 @@ void TrainingStep::start(graph::Tensors tensors) {
   options.training = true;
   options.collectives = &part_;
   options.kept = training_.kept();
+  launched_.clear();
   sums_.reset();
   late_sums_.reset();
   session_.reset();  // first, so that two never exist at once
   session_ = std::make_unique<graph::Session>(training_.graph, tensors, options, pool_);
-  if (config_.accumulate > 1 && !backend_.can().own_memory) {
+  if (config_.sums_micro_batches() && !backend_.can().own_memory) {
     const std::size_t late = training_.stage.late_begin;
     const auto sums_of = [&](SummedNodes nodes) {
       return std::make_unique<StepSum>(training_, config_.accumulate, grid_.column(), wire_of(config_),
-                                       !part_.divided(), nodes, shard_ ? cuts_of() : StepSum::CutsOf());
+                                       !part_.divided(), nodes, shard_ ? cuts_of() : StepSum::CutsOf(),
+                                       static_cast<int>(config_.async));
     };
     sums_ = sums_of({0, late});
     if (late < training_.update_begin) late_sums_ = sums_of({late, training_.update_begin});
@@ -148,16 +150,20 @@ std::vector<double> TrainingStep::shares_of(const data::BatchView& batch) const 
   return shares;
 }
 
+void TrainingStep::set_rates(std::int64_t step, double learning_rate) {
+  rate_ = static_cast<float>(learning_rate);
+  const double decay = average_decay(config_.ema, step);
+  average_ = {static_cast<float>(decay), static_cast<float>(1 - decay)};
+}
+
 std::vector<graph::Feed> TrainingStep::feeds(const data::BatchView& batch, std::int64_t part, std::int64_t step,
                                              double learning_rate) {
   const std::int64_t parts = this->parts();
-  rate_ = static_cast<float>(learning_rate);
+  set_rates(step, learning_rate);
   if (sums_)
     accumulation_ = {0.0f, static_cast<float>(labels_in(batch, part))};
   else
     accumulation_ = {part == 0 ? 0.0f : 1.0f, static_cast<float>(shares_of(batch)[static_cast<std::size_t>(part)])};
-  const double decay = average_decay(config_.ema, step);
-  average_ = {static_cast<float>(decay), static_cast<float>(1 - decay)};
   std::vector<graph::Feed> all;
   const auto add_part = [&](graph::ValueId id, const void* data, std::vector<std::int64_t> dims) {
     const void* const from = part_of(data, dims, training_.graph.value(id).dtype, part, parts);
@@ -188,6 +194,7 @@ graph::RunOptions TrainingStep::options(std::int64_t part, std::int64_t step) co
 }
 
 void TrainingStep::launch(const data::BatchView& batch, std::int64_t step, double learning_rate) {
+  launched_.push_back({step, learning_rate});
   if (pipeline_) return launch_pipelined(batch, step, learning_rate);
   if (sums_) return launch_summed(batch, step, learning_rate);
   CHECK(!session_->staged() || staged_step_ == step);
@@ -207,7 +214,7 @@ void TrainingStep::collect_of_update() {
   if (training_.state_norm != graph::kNone) session_->collect({training_.state_norm});
 }
 
-std::vector<graph::Feed> TrainingStep::sum_parts(const data::BatchView& batch, std::int64_t step,
+std::vector<graph::Feed> TrainingStep::run_parts(const data::BatchView& batch, std::int64_t step,
                                                  double learning_rate) {
   std::vector<graph::Feed> fed;
   for (std::int64_t part = 0; part < parts(); ++part) {
@@ -221,10 +228,20 @@ std::vector<graph::Feed> TrainingStep::sum_parts(const data::BatchView& batch, s
     session_->run(fed, options);
     sums_->end_part(*session_);
   }
+  return fed;
+}
+
+void TrainingStep::finish_sums() {
   const StepSum::Totals totals = sums_->finish(*session_, pool_);
   summed_ = {.loss = totals.loss, .correct = totals.correct, .counted = totals.counted};
   summed_.asked_to_stop = totals.asked_to_stop;
   if (!shard_ || !std::isfinite(totals.loss)) sums_->end_step();
+}
+
+std::vector<graph::Feed> TrainingStep::sum_parts(const data::BatchView& batch, std::int64_t step,
+                                                 double learning_rate) {
+  std::vector<graph::Feed> fed = run_parts(batch, step, learning_rate);
+  finish_sums();
   return fed;
 }
 
@@ -236,14 +253,30 @@ graph::RunOptions TrainingStep::update_options(std::int64_t step) const {
 }
 
 void TrainingStep::launch_summed(const data::BatchView& batch, std::int64_t step, double learning_rate) {
-  const std::vector<graph::Feed> fed = sum_parts(batch, step, learning_rate);
+  fed_ = run_parts(batch, step, learning_rate);
+  if (config_.async == 0) update_summed(step, learning_rate);
+}
+
+void TrainingStep::update_summed(std::int64_t step, double learning_rate) {
+  finish_sums();
   if (!std::isfinite(summed_.loss)) return;
+  set_rates(step, learning_rate);
   if (shard_) {
     shard_->update(*session_, sums_->sums(), step, rate_, pool_);
     sums_->end_step();
   }
-  if (training_.update_begin < training_.graph.nodes.size()) session_->run(fed, update_options(step));
+  if (training_.update_begin < training_.graph.nodes.size()) session_->run(fed_, update_options(step));
   collect_of_update();
+}
+
+void TrainingStep::take_back(const std::vector<graph::Tensors>& waiting, std::int64_t step,
+                             const std::function<double(std::int64_t step)>& learning_rate) {
+  if (waiting.empty()) return;
+  if (static_cast<std::int64_t>(waiting.size()) > config_.async)
+    fail(ErrorKind::kCorrupt, "the checkpoint has {} steps that wait, and [train] async is {}", waiting.size(),
+         config_.async);
+  sums_->take_back(*session_, waiting);
+  for (std::size_t i = 0; i < waiting.size(); ++i, ++step) launched_.push_back({step, learning_rate(step)});
 }
 
 // The sizes of a micro-batch, by symbol: those of its labels.
@@ -306,6 +339,9 @@ void TrainingStep::launch_pipelined(const data::BatchView& batch, std::int64_t s
 }
 
 StepOutcome TrainingStep::finish() {
+  const Launched first = launched_.front();
+  launched_.pop_front();
+  if (config_.async > 0) update_summed(first.step, first.learning_rate);
   StepOutcome outcome = summed_;
   const std::uint8_t* at = session_->collected().data();
   const auto next = [&] { return std::exchange(at, at + graph::Session::kCollected); };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -55,7 +56,18 @@ class TrainingStep {
   // there, with the parameters unchanged. A GPU, where nothing checks the loss in between, finishes the step and spoils
   // them; then only start() may follow. `batch` is not read after launch() returns.
   void launch(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  // Of the first launched step that was not finished. With [train] async it is then that it changes the parameters.
   StepOutcome finish();
+  // Steps that were launched and not finished: before a launch at most TrainConfig::async.
+  std::int64_t waits() const { return static_cast<std::int64_t>(launched_.size()); }
+  // Until the sums of all of them are there.
+  void settle() {
+    if (sums_) sums_->sums().settle();
+  }
+  // What waits, for a checkpoint; and after start() the same from there, of the steps from `step` on.
+  std::vector<graph::Tensors> waiting() { return waits() > 0 ? sums_->waiting() : std::vector<graph::Tensors>{}; }
+  void take_back(const std::vector<graph::Tensors>& waiting, std::int64_t step,
+                 const std::function<double(std::int64_t step)>& learning_rate);
   // Both, with this batch and not a staged one.
   StepOutcome run(const data::BatchView& batch, std::int64_t step, double learning_rate);
   // True if a step continues after launch(), so that staging the next one early pays: on a GPU.
@@ -113,8 +125,12 @@ class TrainingStep {
   StepSum::CutsOf cuts_of() const;
   // On the host micro-batches are summed by StepSum, else by the graph.
   void launch_summed(const data::BatchView& batch, std::int64_t step, double learning_rate);
-  // Returns what the last part was fed, for the update.
+  // Return what the last part was fed, for the update.
+  std::vector<graph::Feed> run_parts(const data::BatchView& batch, std::int64_t step, double learning_rate);
   std::vector<graph::Feed> sum_parts(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  void finish_sums();
+  void update_summed(std::int64_t step, double learning_rate);
+  void set_rates(std::int64_t step, double learning_rate);
   // Of a stage of a pipeline.
   void launch_pipelined(const data::BatchView& batch, std::int64_t step, double learning_rate);
   std::vector<graph::Feed> run_pipeline(const data::BatchView& batch, std::int64_t step, double learning_rate);
@@ -146,6 +162,12 @@ class TrainingStep {
   std::unique_ptr<StepSum> late_sums_;  // of what waits for the first stage; null if nothing does
   std::unique_ptr<Pipeline> pipeline_;  // null if this rank's part of the model is not a stage of it
   StepOutcome summed_;                  // of the launched step, if it has sums
+  struct Launched {
+    std::int64_t step = 0;
+    double learning_rate = 0;
+  };
+  std::deque<Launched> launched_;  // and not finished
+  std::vector<graph::Feed> fed_;   // to the last micro-batch; the rates are those of the update that follows
   bool asked_to_stop_ = false;
   std::vector<graph::ValueId> collected_;  // of one micro-batch, in the order of StepOutcome
   std::int64_t staged_step_ = 0;
