@@ -163,6 +163,7 @@ int run_train(const TrainCommand& options, Context& context) {
   train.ranks = others.get();
   train.records_only = records_only;
   train.planned_ranks = static_cast<int>(ranks);
+  train.encrypted = options.encrypt;
   train.force = options.force;
   train.fresh = options.fresh;
   train.notice = [&](const std::string& text) { context.say(text); };

@@ -109,6 +109,7 @@ void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& 
                   {"tp", config.tp},
                   {"zero", config.zero},
                   {"pp", config.pp},
+                  {"async", config.async},
                   {"accumulate", config.accumulate},
                   {"step_traffic", {{"bytes", traffic.bytes}, {"messages", traffic.messages}}},
                   {"stages", config.pp > 1 ? stages_json(inquiry.stages) : Json::array()},

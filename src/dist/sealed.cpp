@@ -24,7 +24,7 @@ constexpr std::size_t kHeader = 32;
 constexpr std::size_t kFrame = (std::size_t{256} << 10) - kHeader - kTagSize;
 static_assert(kHeader + kFrame + kTagSize <= kMostBytes);
 constexpr std::size_t kFewest = 2, kMost = 16;  // frames under way in a channel
-constexpr std::size_t kBuffers = 32;            // in all of them, unless that needs more than the fewest
+constexpr std::size_t kBuffers = 32;            // in all of them; beyond it a channel has the fewest
 
 // The header of a frame. It travels in clear, and is authenticated with the frame.
 struct Header {
@@ -248,6 +248,11 @@ class SealedRanks final : public Communicator {
 };
 
 }  // namespace
+
+std::int64_t sealed_memory(std::int64_t messages) {
+  const std::int64_t frames = static_cast<std::int64_t>(kBuffers) + static_cast<std::int64_t>(kFewest) * messages;
+  return frames * static_cast<std::int64_t>(kHeader + kFrame + kTagSize);
+}
 
 std::unique_ptr<Communicator> sealed_ranks(std::unique_ptr<Communicator> carrier, const LaunchKey& key) {
   return std::make_unique<SealedRanks>(std::move(carrier), key);

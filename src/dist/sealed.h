@@ -4,16 +4,20 @@
 // frame that was changed, repeated, left out, moved or brought from elsewhere does not open, and the receiver throws
 // kCorrupt, which names both ranks and says what is wrong. mlx-format-sealed(5) has the bytes.
 //
-// Frames of a message are sealed and opened while others are under way, and few are held at a time: buffers take 8 MiB,
-// or half a MiB for each message under way if that is more.
+// Frames of a message are sealed and opened while others are under way, and few are held at a time: buffers take up to
+// 8 MiB, and half a MiB for each message under way.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "dist/communicator.h"
 #include "dist/launch_key.h"
 
 namespace mlx::dist {
+
+// The most that these buffers take while a rank sends and receives so many messages.
+std::int64_t sealed_memory(std::int64_t messages);
 
 std::unique_ptr<Communicator> sealed_ranks(std::unique_ptr<Communicator> carrier, const LaunchKey& key);
 

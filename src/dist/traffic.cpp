@@ -49,6 +49,17 @@ Traffic traffic_of(const std::vector<SummedArray>& arrays, int ranks, int terms)
   return most;
 }
 
+std::int64_t messages_at_once(const std::vector<SummedArray>& arrays, int ranks, int terms) {
+  std::int64_t out = 0;
+  for (const TreeSum& sum : sums_of(layout_of(arrays, ranks), 0, ranks, terms)) {
+    std::int64_t most = 0;
+    for (const Rounds& rounds : {sum.reducing(), sum.gathering()})
+      for (const Traffic& round : rounds) most = std::max(most, round.messages);
+    out += 2 * most;
+  }
+  return out;
+}
+
 double step_seconds(const std::vector<SummedArray>& arrays, int ranks, int terms, const Compute& compute,
                     const Link& link) {
   const BucketLayout layout = layout_of(arrays, ranks);

@@ -11,6 +11,8 @@ namespace mlx::dist {
 
 // Of the rank that sends most. The sums are those of GradientSum.
 Traffic traffic_of(const std::vector<SummedArray>& arrays, int ranks, int terms);
+// The messages that a rank sends and receives at the same time, if all sums of a step are on their way.
+std::int64_t messages_at_once(const std::vector<SummedArray>& arrays, int ranks, int terms);
 
 // What a network does with messages (Hockney 1994): one arrives `latency` after its last byte has left, and a rank
 // sends one after another, each of which costs it `per_message`.

@@ -361,7 +361,8 @@ Inquiry ask_training(registry::Repository& repository, const TrainConfig& config
   out.dataset = t.dataset.digest;
   if (t.base) out.base = t.base->version.digest;
   out.known = work::known_answer(repository, t.work).has_value();
-  if (!out.known) out.stages = least_memory(t.built, t.config, t.data, options.planned_ranks, t.options.backend);
+  if (!out.known)
+    out.stages = least_memory(t.built, t.config, t.data, options.planned_ranks, options.encrypted, t.options.backend);
   for (const StageMemory& stage : out.stages) out.memory = std::max(out.memory, stage.memory.peak);
   return out;
 }

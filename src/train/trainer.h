@@ -30,6 +30,7 @@ struct TrainOptions {
   bool merge = false;                   // for a model with adapters: also make a version with the adapters merged
   dist::Communicator* ranks = nullptr;  // that train together; null: this one alone
   int planned_ranks = 1;                // for ask_training(), which has none
+  bool encrypted = false;               // they will encrypt what they send
   bool records_only = false;            // rank 0 does not train (remote_sink.h)
   std::int64_t verify_every = 0;        // LoopOptions::verify_every
 };

@@ -11,6 +11,7 @@
 #include <future>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 
 #include "base/error.h"
@@ -18,6 +19,7 @@
 #include "dist/gradient_sum.h"
 #include "dist/launch_key.h"
 #include "dist/sealed.h"
+#include "dist/traffic.h"
 #include "ranks.h"
 
 using namespace mlx;
@@ -301,6 +303,48 @@ TEST_CASE("sealed: eight ranks, which sum in rounds, have the sums of one") {
         });
     CHECK_EQ(right, 8);
   }
+}
+
+TEST_CASE("sealed: frames take the memory that was forecast, however many messages are under way") {
+  // Counts the buffers that the sealed rank has given to its carrier: they are used again.
+  class Counted final : public Borrowed {
+   public:
+    Counted(Communicator& ranks, std::set<const void*>& buffers) : Borrowed(ranks), buffers_(buffers) {}
+    Transfer send(int to, int tag, const void* data, std::size_t bytes) override {
+      buffers_.insert(data);
+      return Borrowed::send(to, tag, data, bytes);
+    }
+    Transfer receive(int from, int tag, void* data, std::size_t bytes) override {
+      buffers_.insert(data);
+      return Borrowed::receive(from, tag, data, bytes);
+    }
+
+   private:
+    std::set<const void*>& buffers_;
+  };
+  constexpr std::int64_t kCount = 1 << 20;
+  const std::vector<SummedArray> arrays(12, {kCount});
+  for (const int ranks : {2, 3, 4}) {
+    CAPTURE(ranks);
+    const LaunchKey key = key_of(ranks);
+    std::mutex mutex;
+    std::size_t most = 0;
+    on_ranks(ranks, [&](Communicator& inner) {
+      std::set<const void*> buffers;
+      const auto sealed = sealed_ranks(std::make_unique<Counted>(inner, buffers), key);
+      GradientSum sum(*sealed, ranks, arrays);
+      for (std::size_t i = 0; i < arrays.size(); ++i) sum.add(i, std::vector<float>(kCount, 1.0f));
+      sum.end_term();
+      sum.wait();
+      const std::lock_guard lock(mutex);
+      most = std::max(most, buffers.size());
+    });
+    const std::int64_t forecast = sealed_memory(messages_at_once(arrays, ranks, ranks));
+    CHECK((static_cast<std::int64_t>(most) << 18) <= forecast);
+    CHECK(forecast >= (8 << 20));
+  }
+  CHECK_EQ(sealed_memory(0), (8 << 20));
+  CHECK_EQ(sealed_memory(100), (58 << 20));
 }
 
 TEST_CASE("sealed: no two frames of a launch have the same bytes, whatever they say") {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/process_use.h"
 #include "dist/local_ranks.h"
+#include "dist/sealed.h"
 #include "dist/traffic.h"
 #include "graph/passes/split_updates.h"
 #include "graph/session/recompute.h"
@@ -198,11 +199,11 @@ std::int64_t checkpoint_of(const HeldApart& apart) {
 // The largest of the phases. A model that is divided starts whole on one rank; a state that is resumed never is.
 std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, const HeldApart& apart) {
   if (!f.device.empty()) return f.weights + f.arena + f.batches + f.validation;
-  const std::int64_t steps = f.process + f.weights + f.arena + f.batches + apart.best;
+  const std::int64_t steps = f.process + f.weights + f.arena + f.batches + f.frames + apart.best;
   const bool divided = apart.model > apart.own_model;
   const std::int64_t read = divided ? f.process + apart.model : 0;
   const std::int64_t start = f.process + f.weights + (size.resumed ? apart.own_state + apart.best : apart.own_model);
-  const std::int64_t end = f.process + f.weights + f.arena + f.batches + apart.model;
+  const std::int64_t end = f.process + f.weights + f.arena + f.batches + f.frames + apart.model;
   return std::max({read, start, steps + f.validation, steps + f.checkpoint, end, peak_memory()});
 }
 
@@ -229,20 +230,39 @@ std::vector<SummedValue> summed(const graph::TrainingGraph& training, const Trai
                          shares_updates(config, sharers) ? StepSum::CutsOf(cuts) : StepSum::CutsOf());
 }
 
-dist::Traffic traffic_of(const graph::TrainingGraph& training, const TrainConfig& config, int sharers,
-                         kernels::Backend backend) {
-  dist::Traffic out;
+// What each StepSum of a step sums.
+std::vector<std::vector<dist::SummedArray>> arrays_of(const graph::TrainingGraph& training, const TrainConfig& config,
+                                                      int sharers, kernels::Backend backend) {
+  std::vector<std::vector<dist::SummedArray>> out;
   if (!config.sums_micro_batches() || config.local_sgd.wanted()) return out;
   const std::size_t late = training.stage.late_begin;
   for (const SummedNodes nodes : {SummedNodes{0, late}, SummedNodes{late, training.update_begin}}) {
     if (nodes.begin >= training.update_begin) continue;
-    std::vector<dist::SummedArray> arrays;
-    for (const SummedValue& value : summed(training, config, sharers, backend, nodes)) arrays.push_back(value.array);
+    out.emplace_back();
+    for (const SummedValue& value : summed(training, config, sharers, backend, nodes))
+      out.back().push_back(value.array);
+  }
+  return out;
+}
+
+dist::Traffic traffic_of(const graph::TrainingGraph& training, const TrainConfig& config, int sharers,
+                         kernels::Backend backend) {
+  dist::Traffic out;
+  for (const auto& arrays : arrays_of(training, config, sharers, backend)) {
     const dist::Traffic traffic = dist::traffic_of(arrays, sharers, static_cast<int>(config.accumulate));
     out.bytes += traffic.bytes;
     out.messages += traffic.messages;
   }
   return out;
+}
+
+// Of ranks that encrypt: those of the sums of all steps that wait. Other messages are few at a time.
+std::int64_t bytes_of_frames(const graph::TrainingGraph& training, const TrainConfig& config, int sharers,
+                             kernels::Backend backend) {
+  std::int64_t messages = 0;
+  for (const auto& arrays : arrays_of(training, config, sharers, backend))
+    messages += dist::messages_at_once(arrays, sharers, static_cast<int>(config.accumulate));
+  return dist::sealed_memory((1 + config.async) * messages);
 }
 
 // Takes the updates out of the graph, and returns the bytes that they take on the rank that has most of them.
@@ -290,6 +310,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   const std::vector<std::int64_t> sizes = sizes_of(whole.graph, config.batch / config.accumulate, built.context);
   const graph::Stage& stage = training.part().partition().stage;
   if (!stage.is_whole()) out.batches += Pipeline::memory(whole, stage, sizes);
+  if (size.encrypted) out.frames = bytes_of_frames(whole, config, size.ranks, backend);
   const graph::PlannedMemory planned = graph::planned_memory(whole.graph, sizes, backend, true, whole.kept());
   if (own_memory) {
     out.batches = 2 * static_cast<std::int64_t>(planned.fed);  // the next is sent while one is computed
@@ -322,7 +343,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
 }
 
 std::vector<StageMemory> least_memory(const nn::Built& built, const TrainConfig& config, const data::Description& data,
-                                      int ranks, kernels::Backend backend) {
+                                      int ranks, bool encrypted, kernels::Backend backend) {
   const int parts = static_cast<int>(config.tp), stages = static_cast<int>(config.pp);
   const int sharers = std::max(1, ranks / (parts * stages));
   std::vector<StageMemory> all;
@@ -332,6 +353,7 @@ std::vector<StageMemory> least_memory(const nn::Built& built, const TrainConfig&
     graph::TrainingGraph training =
         training_graph_of(built, config, data, backend, part, static_cast<int>(config.accumulate / sharers));
     const dist::Traffic traffic = traffic_of(training, config, sharers, backend);
+    const std::int64_t frames = encrypted ? bytes_of_frames(training, config, sharers, backend) : 0;
     const std::int64_t shard = shares_updates(config, sharers) ? split_off(training, config, sharers, backend) : 0;
     const graph::Graph& graph = training.graph;
     const std::vector<std::int64_t> sizes = sizes_of(graph, config.batch / config.accumulate, built.context);
@@ -344,7 +366,8 @@ std::vector<StageMemory> least_memory(const nn::Built& built, const TrainConfig&
     out.weights =
         static_cast<std::int64_t>(planned.held + planned.packed) + bytes_of_sums(graph, config, sharers) + shard;
     out.arena = static_cast<std::int64_t>(planned.arena);
-    out.peak = out.process + out.weights + out.arena + out.batches;
+    out.frames = frames;
+    out.peak = out.process + out.weights + out.arena + out.batches + out.frames;
     all.push_back({graph::layers_of(part.graph, part.partition.stage), training.slots, out, traffic});
   }
   return all;
@@ -360,6 +383,7 @@ std::string to_text(const MemoryForecast& forecast) {
                                 forecast.device.empty() ? "" : "GPU ", text(forecast.peak), text(forecast.weights),
                                 text(forecast.arena), forecast.device.empty() ? "program and data" : "data",
                                 text(forecast.process + forecast.batches));
+  if (forecast.frames > 0) out += fmt::format(", encrypted messages {}", text(forecast.frames));
   if (forecast.recomputed > 0) out += fmt::format("; {} operations are recomputed in backward", forecast.recomputed);
   return out;
 }
@@ -372,6 +396,7 @@ Json to_json(const MemoryForecast& forecast) {
               {"batches", forecast.batches},
               {"validation", forecast.validation},
               {"checkpoint", forecast.checkpoint}};
+  if (forecast.frames > 0) out["frames"] = forecast.frames;
   if (!forecast.device.empty()) out["device"] = forecast.device;
   if (forecast.recomputed > 0) out["recomputed"] = forecast.recomputed;
   return out;

@@ -25,6 +25,7 @@ struct MemoryForecast {
   // Inputs and labels, and their order, and what stages of a pipeline send each other; on a device, inputs and labels
   // of two micro-batches.
   std::int64_t batches = 0;
+  std::int64_t frames = 0;      // of encrypted messages to other ranks
   std::int64_t validation = 0;  // in addition, at the end of an epoch
   std::int64_t checkpoint = 0;  // in addition, while one is stored
   std::int64_t peak = 0;
@@ -38,6 +39,7 @@ struct TrainingSize {
   std::int64_t allowed = 0;  // 0: as much as it needs
   int ranks = 1;             // that share a batch, of which this is one
   bool decides = true;       // it evaluates the model and makes its checkpoints
+  bool encrypted = false;    // it encrypts what it sends
 };
 
 // Call before `training` has started. Throws kUsage, saying what is needed and what would help, if even the least
@@ -54,7 +56,7 @@ struct StageMemory {
   dist::Traffic traffic;  // of gradients and statistics, in a step; none of local SGD
 };
 std::vector<StageMemory> least_memory(const nn::Built& built, const TrainConfig& config, const data::Description& data,
-                                      int ranks, kernels::Backend backend);
+                                      int ranks, bool encrypted, kernels::Backend backend);
 
 // What the forecast is about, as it was: bytes.
 std::int64_t held_at_peak(kernels::Backend backend);

@@ -73,8 +73,7 @@ class Loop {
     progress_.end();
     if (options_.profiler) options_.profiler->finish(training_.session(), local_ ? local_->spans() : training_.spans());
     TrainingResult result = finished();
-    result.memory = memory;
-    result.from = from_;
+    result.memory = memory, result.from = from_;
     result.seconds = seconds_now() - started;
     result.peak_memory = held_at_peak(options_.backend);
     result.communication = communication();
@@ -107,7 +106,8 @@ class Loop {
   // If some rank would need more memory than is allowed, all end, and rank 0 says whose need that is.
   MemoryForecast planned_memory() {
     const int sharing = local_ ? 1 : sharers().ranks();
-    const TrainingSize size{steps_per_epoch_, total_steps_, options_.resume, options_.memory, sharing, decides()};
+    const TrainingSize size{steps_per_epoch_, total_steps_, options_.resume,   options_.memory,
+                            sharing,          decides(),    ranks_.encrypted()};
     MemoryForecast planned;
     std::optional<Error> refusal;
     try {
@@ -268,8 +268,8 @@ class Loop {
     round_began_ = local_->round_begin();
     std::int64_t step = round_began_;
     for (const StepOutcome& outcome : local_->exchange(training_, pool_)) {
-      ++step;
-      log_outcome(sink_, now_.epoch, config_, training_, step, rate_at(step - 1), outcome);
+      const double rate = rate_at(step++);
+      log_outcome(sink_, now_.epoch, config_, training_, step, rate, outcome);
     }
   }
 
