@@ -201,12 +201,12 @@ void GradientSum::end_step() {
 }
 
 // A node of each level of the tree over the rank's own terms, and one more of a share that is no node; and what
-// arrives: a chunk of each node of each other rank, or half of the array in rounds.
+// arrives: a chunk of each node of each other rank, or half of the array in rounds, of two ranks the whole.
 std::int64_t GradientSum::memory(std::int64_t bytes, int ranks, int terms, Wire wire, bool shared_anew) {
   const bool uneven = shared_anew && ranks > 1;
   const auto own = static_cast<unsigned>(uneven ? most_of_shares(ranks, terms) : (terms + ranks - 1) / ranks);
   const std::int64_t nodes = std::max<std::int64_t>(1, std::bit_width(own - 1)) + (uneven ? 1 : 0);
-  if (!uneven && TreeSum::halves(ranks)) return bytes * nodes + bytes / 2;
+  if (!uneven && TreeSum::halves(ranks)) return bytes * nodes + (ranks == 2 ? bytes : bytes / 2);
   const std::int64_t arriving = (ranks > 1 ? bytes : 0) * (uneven ? 2 : 1);
   const std::int64_t packed =
       wire == Wire::kBF16 ? arriving : 0;  // what leaves and what arrives, of half the size each
