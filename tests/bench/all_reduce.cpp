@@ -1,11 +1,12 @@
-// bench_sum: what mlx's sum over two ranks takes by itself, as a training makes it (dist/tree_sum.h). ddp.py runs it.
+// bench_sum: what mlx's sum over ranks takes by itself, as a training makes it (dist/tree_sum.h). ddp.py and dist.py
+// run it.
 //
-// usage: mpirun --np 2 bench_sum FLOATS ROUNDS [sealed]
+// usage: mpirun --np RANKS bench_sum FLOATS ROUNDS [sealed]
 //        bench_sum ciphers
 //
-// Prints the median seconds of a sum, each begun after a small one that holds the ranks together, as seen by the slower
-// rank. The thread that exchanges is the only one that works. `sealed`: as with `mlx train --encrypt`. `ciphers` prints
-// the seconds that one core takes to seal, and to open, a GiB in frames as ranks send them.
+// Prints the median seconds of a sum, each begun after a small one that holds the ranks together, as seen by the
+// slowest rank. The thread that exchanges is the only one that works. `sealed`: as with `mlx train --encrypt`, on two
+// ranks. `ciphers` prints the seconds that one core takes to seal, and to open, a GiB in frames as ranks send them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,19 +35,20 @@ void hold_together(dist::Communicator& ranks) {
   sum.exchange(ranks, 1);
 }
 
-double slower(dist::Communicator& ranks, double seconds) {
-  dist::TreeSum sum(2, ranks.rank(), ranks.ranks(), ranks.ranks());
-  std::vector<float> both(2, 0.0f);
-  both[static_cast<std::size_t>(ranks.rank())] = static_cast<float>(seconds);
-  sum.put(0, both);
+double slowest(dist::Communicator& ranks, double seconds) {
+  dist::TreeSum sum(ranks.ranks(), ranks.rank(), ranks.ranks(), ranks.ranks());
+  std::vector<float> all(static_cast<std::size_t>(ranks.ranks()), 0.0f);
+  all[static_cast<std::size_t>(ranks.rank())] = static_cast<float>(seconds);
+  sum.put(0, all);
   sum.add();
   sum.exchange(ranks, 2);
-  return std::max(sum.result()[0], sum.result()[1]);
+  return *std::max_element(sum.result(), sum.result() + ranks.ranks());
 }
 
 double median_seconds(dist::Communicator& ranks, std::int64_t count, int rounds) {
   dist::TreeSum sum(count, ranks.rank(), ranks.ranks(), ranks.ranks());
   const std::vector<float> own(static_cast<std::size_t>(count), static_cast<float>(ranks.rank() + 1));
+  const auto expected = static_cast<float>(ranks.ranks() * (ranks.ranks() + 1) / 2);
   std::vector<double> seconds;
   for (int round = -3; round < rounds; ++round) {
     sum.put(0, own);
@@ -54,8 +56,8 @@ double median_seconds(dist::Communicator& ranks, std::int64_t count, int rounds)
     hold_together(ranks);
     const double began = seconds_now();
     sum.exchange(ranks, 0);
-    const double took = slower(ranks, seconds_now() - began);
-    CHECK(sum.result()[count - 1] == 3.0f);
+    const double took = slowest(ranks, seconds_now() - began);
+    CHECK(sum.result()[count - 1] == expected);
     sum.clear();
     if (round >= 0) seconds.push_back(took);
   }
@@ -88,8 +90,8 @@ int main(int argc, char** argv) try {
   const std::string last = argc > 1 ? argv[argc - 1] : "";
   if (argc == 2 && last == "ciphers") return print_ciphers(), 0;
   const bool sealed = argc == 4 && last == "sealed";
-  if ((argc != 3 && !sealed) || started != 2) {
-    fmt::print(stderr, "usage: mpirun --np 2 bench_sum FLOATS ROUNDS [sealed]\n       bench_sum ciphers\n");
+  if ((argc != 3 && !sealed) || started < 2 || (sealed && started != 2)) {
+    fmt::print(stderr, "usage: mpirun --np RANKS bench_sum FLOATS ROUNDS [sealed]\n       bench_sum ciphers\n");
     return 2;
   }
   auto ranks = dist::join_ranks(started);

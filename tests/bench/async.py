@@ -160,7 +160,7 @@ def main():
     parser.add_argument("--only", action="append", choices=list(MODELS))
     parser.add_argument("--part", action="append", choices=["loss", "time"])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--stall", type=float, default=20, help="ms")
     parser.add_argument("--latency", type=float, default=20, help="ms, there and back")
     parser.add_argument("--inside", help=argparse.SUPPRESS)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two ranks of one thread: `mlx train` against PyTorch's DistributedDataParallel over Gloo, until both reach the same loss.
 
-usage: ddp.py MLX BENCH_SUM [--rounds N] [--only NAME]... [--network NAME]... [--no-compile] [--no-sums]
+usage: ddp.py MLX BENCH_SUM [--rounds N] [--only NAME]... [--network NAME]... [--no-compile] [--no-sums] [--sums-only]
               [--sync-every H]... [--wire TYPE] [--local-epochs N]
 
 Both have the same model, initial weights (mlx's), batches, shares of the ranks and optimizer; nothing is timed unless
@@ -14,6 +14,8 @@ dataset-fashion-mnist.
 """
 import argparse
 import gzip
+import importlib.metadata
+import importlib.util
 import json
 import os
 import socket
@@ -26,6 +28,7 @@ import time
 import train
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+TORCH = importlib.util.find_spec("torch") is not None
 SGD = {"optimizer": "sgd", "learning_rate": 0.01, "momentum": 0.9, "nesterov": True}
 ADAMW = {"optimizer": "adamw", "learning_rate": 1e-3, "weight_decay": 0.1, "beta2": 0.95}
 # name: data, model, optimizer, batch, epochs (on slow networks there is one)
@@ -274,11 +277,12 @@ def sums(folder, place, bench_sum, options):
         for _ in range(options.rounds):
             for name, program in (("mlx", bench_sum), ("MPI_Allreduce", f"{folder}/mpi_all_reduce")):
                 medians[name].append(float(out_of(place.first + MPIRUN + place.hosts + ["--np", "2", program, count, rounds], env=environment)))
-            medians["Gloo"].append(on_torch(folder, place, "sum", count, rounds)["seconds"])
+            if TORCH:
+                medians["Gloo"].append(on_torch(folder, place, "sum", count, rounds)["seconds"])
         mine = statistics.median(medians["mlx"])
         print(f"sum of {size:2} MiB: mlx {1e3 * mine:.3f} ms" + "".join(
             f", {name} {1e3 * statistics.median(seconds):.3f} ms ({statistics.median(seconds) / mine:.2f}x)"
-            for name, seconds in medians.items() if name != "mlx"), flush=True)
+            for name, seconds in medians.items() if name != "mlx" and seconds), flush=True)
 
 
 def on_network(name, mlx, bench_sum, folder, options):
@@ -287,7 +291,7 @@ def on_network(name, mlx, bench_sum, folder, options):
     try:
         if not options.no_sums:
             sums(folder, place, bench_sum, options)
-        for case in options.only or CASES:
+        for case in [] if options.sums_only else options.only or CASES:
             bench(case, mlx, folder, place, options)
     finally:
         if place.other:
@@ -303,6 +307,7 @@ def main():
     parser.add_argument("--network", action="append", choices=list(NETWORKS))
     parser.add_argument("--no-compile", action="store_true", help="PyTorch's eager modes only")
     parser.add_argument("--no-sums", action="store_true")
+    parser.add_argument("--sums-only", action="store_true", help="also without PyTorch")
     parser.add_argument("--sync-every", action="append", type=int, metavar="H")
     parser.add_argument("--wire", choices=["f32", "bf16"], default="f32")
     parser.add_argument("--local-epochs", type=int, default=2)
@@ -310,10 +315,11 @@ def main():
     options = parser.parse_args()
     if options.inside:
         return on_network(options.network[0], options.mlx, options.bench_sum, options.inside, options)
-    import torch
-
+    if not TORCH and not options.sums_only:
+        raise SystemExit("this Python has no PyTorch")
+    torch = importlib.metadata.version("torch") if TORCH else "none"
     print(f"mlx and PyTorch DDP on two ranks  {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}  {' '.join(sys.argv)}")
-    print(f"{os.cpu_count()} cores, torch {torch.__version__}, load {os.getloadavg()[0]:.1f}")
+    print(f"{os.cpu_count()} cores, torch {torch}, load {os.getloadavg()[0]:.1f}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         make_data(folder)
         out_of([options.mlx, "init"], cwd=folder)
@@ -327,7 +333,7 @@ def main():
                 print(f"\n{name}: left out, network namespaces are not permitted here (root makes them)")
                 continue
             given = [word for case in options.only or [] for word in ("--only", case)]
-            given += ["--no-compile"] * options.no_compile + ["--no-sums"] * options.no_sums
+            given += ["--no-compile"] * options.no_compile + ["--no-sums"] * options.no_sums + ["--sums-only"] * options.sums_only
             given += [word for every in options.sync_every or [] for word in ("--sync-every", str(every))]
             given += ["--wire", options.wire, "--local-epochs", str(options.local_epochs)]
             subprocess.run(spaces + [sys.executable, __file__, options.mlx, options.bench_sum, "--inside", folder, "--network", name,

@@ -1,8 +1,8 @@
-// What MPI_Allreduce takes by itself. ddp.py compiles it with mpicc and runs it on two ranks.
+// What MPI_Allreduce takes by itself. ddp.py and dist.py compile it with mpicc and run it on several ranks.
 //
 // usage: mpi_all_reduce FLOATS ROUNDS
 //
-// Prints the median seconds of a sum in place, each begun after a barrier, as seen by the slower rank.
+// Prints the median seconds of a sum in place, each begun after a barrier, as seen by the slowest rank.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,9 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   if (argc != 3) MPI_Abort(MPI_COMM_WORLD, 2);
   const int count = atoi(argv[1]), rounds = atoi(argv[2]);
-  int rank = 0;
+  int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   float* const data = calloc((size_t)count, sizeof *data);
   double* const seconds = calloc((size_t)rounds, sizeof *seconds);
   for (int round = -3; round < rounds; ++round) {
@@ -26,7 +27,7 @@ int main(int argc, char** argv) {
     const double began = MPI_Wtime();
     MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     double took = MPI_Wtime() - began;
-    if (data[count - 1] != 3.0f) MPI_Abort(MPI_COMM_WORLD, 1);
+    if (data[count - 1] != (float)(ranks * (ranks + 1) / 2)) MPI_Abort(MPI_COMM_WORLD, 1);
     MPI_Allreduce(MPI_IN_PLACE, &took, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     if (round >= 0) seconds[round] = took;
   }
