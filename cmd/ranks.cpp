@@ -123,6 +123,14 @@ train::TrainConfig config_for_ranks(const std::string& file, const std::vector<s
                             config.accumulate, ranks, each),
                 "set accumulate to a multiple of the ranks: models of the same accumulate are the same on any number");
   }
+  if (config.synchronised_norms && config.accumulate != sharers) {
+    throw Error(
+        ErrorKind::kUsage,
+        fmt::format("{}: [train] batch_norm = \"synchronised\": each of {} must have one micro-batch, and there "
+                    "are {}: those that run one after another cannot wait for each other",
+                    config.file, counted(static_cast<std::uint64_t>(sharers), "rank"), config.accumulate),
+        fmt::format("train with --ranks {}, or leave accumulate out", config.accumulate));
+  }
   if (config.balance && sharers > 1 && config.accumulate == sharers) {
     throw Error(ErrorKind::kUsage,
                 fmt::format("{}: [train] balance: each of {} ranks has one micro-batch, and none to give", config.file,

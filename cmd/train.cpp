@@ -119,6 +119,11 @@ train::TrainConfig config_of(const TrainCommand& options, std::int64_t ranks, Co
   if (config.local_sgd.wanted() && options.min_ranks > 0)
     fail(ErrorKind::kUsage, "--min-ranks {}: local SGD ([train] sync_every) continues only with all of its workers",
          options.min_ranks);
+  if (config.synchronised_norms && options.min_ranks > 0)
+    fail(ErrorKind::kUsage,
+         "--min-ranks {}: with [train] batch_norm = \"synchronised\" each rank has one micro-batch, so "
+         "the training continues only on as many",
+         options.min_ranks);
   for (const std::string& set : options.sets) config.options += " --set " + shell_quoted(set);
   if (!options.precision.empty()) train::set_precision(config, options.precision);
   if (!options.numerics.empty()) train::set_numerics(config, options.numerics);

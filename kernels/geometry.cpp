@@ -213,27 +213,57 @@ void check_conv(Checker& check, const Problem& problem, Geometry& g) {
   check_scales(check, problem.attrs);
 }
 
+constexpr std::int64_t kMostRanks = 1 << 20;
+
+// Input 5, what the ranks have given.
+void check_gathered(Checker& check, const Dims& channels, Geometry& g) {
+  if (!check.input_is(5, 3)) return;
+  const Shape& gathered = check.input(5);
+  check.require(gathered.rank == 3 && dim(gathered, 0) >= 1 && dim(gathered, 0) <= kMostRanks &&
+                    dim(gathered, 1) == 2 && dim(gathered, 2) == channels[0],
+                "input 5 must be [ranks,2,channels]");
+  if (check.ok()) g.parts = static_cast<int>(dim(gathered, 0));
+}
+
+void check_batch_norm_gradient(Checker& check, const Problem& problem, const Dims& dims, const Dims& channels,
+                               Geometry& g) {
+  const bool joined = problem.op == Op::kBatchNormSynchronisedBackward;
+  check.input_stored(1, dims);
+  for (const int i : {2, 3, 4}) check.input_equals(i, channels);
+  if (joined) check_gathered(check, channels, g);
+  if (problem.attrs.activation != Activation::kNone) check.input_equals(joined ? 6 : 5, channels);
+  for (const int i : {1, 2})
+    if (!joined) check.output_equals(i, channels);
+}
+
 // Tensors that are kept for the backward pass, or only enter products, may be stored in half precision.
 void check_batch_norm(Checker& check, const Problem& problem, Geometry& g) {
   const bool training = problem.op != Op::kBatchNormInference;
+  const bool sums = problem.op == Op::kBatchNormStatistics || problem.op == Op::kBatchNormGradientSums;
   if (!check.input_is(0, 1, training ? kReal : kFloat)) return;
   const Dims dims = Checker::dims_of(check.input(0));
-  if (training)
+  const Dims channels{last(check.input(0))};
+  if (sums)
+    check.output_equals(0, {1, 2, channels[0]});
+  else if (training)
     check.output_stored(0, dims);
   else
     check.output_equals(0, dims);
   check.require(problem.attrs.activation != Activation::kGelu, "batch norm fuses no gelu");
-  const Dims channels{last(check.input(0))};
-  if (problem.op == Op::kBatchNormBackward) {
-    check.input_stored(1, dims);
-    for (const int i : {2, 3, 4}) check.input_equals(i, channels);
-    if (problem.attrs.activation != Activation::kNone) check.input_equals(5, channels);
-    for (const int i : {1, 2}) check.output_equals(i, channels);
-    return;
+  switch (problem.op) {
+    case Op::kBatchNormStatistics:
+      return;
+    case Op::kBatchNormBackward:
+    case Op::kBatchNormGradientSums:
+    case Op::kBatchNormSynchronisedBackward:
+      return check_batch_norm_gradient(check, problem, dims, channels, g);
+    default:
+      break;
   }
   for (const int i : {1, 2, 3, 4}) check.input_equals(i, channels);
-  if (problem.op == Op::kBatchNorm)
-    for (const int i : {1, 2, 3, 4}) check.output_equals(i, channels);
+  if (problem.op == Op::kBatchNormInference) return;
+  for (const int i : {1, 2, 3, 4}) check.output_equals(i, channels);
+  if (problem.op == Op::kBatchNormSynchronised) check_gathered(check, channels, g);
 }
 
 void check_dropout(Checker& check, const Problem& problem, Geometry& g) {

@@ -28,7 +28,8 @@ struct Geometry {
   std::int64_t table = 0;                                // rows of a table or positions of a cache: V, P
   Loops loops, inner;                                    // primitive operations: each file documents what they walk
   std::int64_t offset = 0, elements = 0;
-  int parts = 0;  // concat: the number of parts; elements of each part in a row of the whole, and where they begin
+  int parts = 0;  // batch norm: ranks. concat: the number of parts; elements of each part in a row of the whole, and
+                  // where they begin
   std::int64_t part_size[kMaxTensors] = {}, part_begin[kMaxTensors] = {};
   DType index_type = DType::kS32;  // gather
   bool has_input[kMaxTensors] = {}, has_output[kMaxTensors] = {};

@@ -262,6 +262,20 @@ MLX_COLLECTIVE(kAllGather, "all_gather", collective, 1, 1)
 // of x below 2^-100 counts as 0.
 MLX_PRIMITIVE(kLinearGroups, "linear_groups", linear_groups, 3, 4)
 
+// Batch norm over the rows of R ranks that have equally many, with all_gather between what each computes from its own:
+// types and attributes as of batch_norm and its gradient.
+//
+// x → statistics f32[1,2,C]: the means, and the sums of the squares of x - mean
+MLX_PRIMITIVE(kBatchNormStatistics, "batch_norm_statistics", batch_norm, 1, 1)
+// x, gamma[C], beta[C], running_mean[C], running_var[C], statistics[R,2,C] → y, saved_mean[C], saved_rstd[C],
+// running_mean, running_var (in place)
+MLX_PRIMITIVE(kBatchNormSynchronised, "batch_norm_synchronised", batch_norm, 6, 6)
+// x, dy, gamma, saved_mean, saved_rstd, (beta) → sums f32[1,2,C]: of dy, and of dy times normalised x; dgamma and dbeta,
+// the same of this rank's rows
+MLX_PRIMITIVE(kBatchNormGradientSums, "batch_norm_gradient_sums", batch_norm, 5, 6)
+// x, dy, gamma, saved_mean, saved_rstd, sums[R,2,C], (beta) → dx
+MLX_PRIMITIVE(kBatchNormSynchronisedBackward, "batch_norm_synchronised_backward", batch_norm, 6, 7)
+
 // clang-format on
 
 #undef MLX_OP

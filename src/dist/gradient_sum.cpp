@@ -3,6 +3,8 @@
 #include "dist/gradient_sum.h"
 
 #include <bit>
+#include <exception>
+#include <future>
 #include <utility>
 
 #include "base/clock.h"
@@ -39,18 +41,20 @@ void GradientSum::add(std::size_t i, std::span<const float> data) {
   sum.put(place.begin, data);
   if (--bucket.missing > 0) return;
   sum.add();
-  if (sum.is_complete() && thread_) post(place.bucket, slot_of(made_));
-}
-
-void GradientSum::post(std::size_t bucket, std::size_t slot) {
-  ++filled_;
+  if (!sum.is_complete() || !thread_) return;
+  const std::size_t slot = slot_of(made_);
   {
     const std::lock_guard lock(mutex_);
     ++open_[slot];
   }
-  thread_->post([this, bucket, slot] {
+  post([this, slot, at = place.bucket] { exchange(at, slot); });
+}
+
+void GradientSum::post(std::function<void()> job) {
+  ++posted_;
+  thread_->post([this, job = std::move(job)] {
     try {
-      exchange(bucket, slot);
+      job();
     } catch (...) {
       const std::lock_guard lock(mutex_);
       failed_ = true;
@@ -60,14 +64,35 @@ void GradientSum::post(std::size_t bucket, std::size_t slot) {
   });
 }
 
+void GradientSum::between(const std::function<void()>& exchange) {
+  if (!thread_) return exchange();
+  std::promise<void> done;
+  post([&, this] {
+    ++begun_;
+    try {
+      exchange();
+      done.set_value();
+    } catch (...) {
+      done.set_exception(std::current_exception());
+    }
+    see_to_under_way();
+  });
+  done.get_future().get();
+}
+
+// Until the thread has another job.
+void GradientSum::see_to_under_way() {
+  while (!under_way_.empty() && posted_ == begun_) advance_all();
+}
+
 // Begins a bucket's exchange, and sees to those that are under way until the next bucket is filled.
 void GradientSum::exchange(std::size_t bucket, std::size_t slot) {
   const double began = seconds_now();
   TreeSum& sum = buckets_[bucket].sums[slot];
   const std::int64_t sent = sum.begin(communicator_, tag_of(bucket, slot));
   under_way_.push_back({&sum, slot, {static_cast<int>(bucket), began, 0, sent}});
-  const std::int64_t begun = ++begun_;
-  while (!under_way_.empty() && filled_ == begun) advance_all();
+  ++begun_;
+  see_to_under_way();
   const std::lock_guard lock(mutex_);
   cost_.exchanging += seconds_now() - began;
   cost_.bytes_sent += sent;
@@ -140,7 +165,7 @@ void GradientSum::wait() {
     thread_->wait();
   }
   for (std::size_t at = 0; !thread_ && communicator_.ranks() > 1 && at < buckets_.size(); ++at) {
-    ++filled_;
+    ++posted_;
     {
       const std::lock_guard lock(mutex_);
       ++open_[first_];

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -42,6 +43,9 @@ class GradientSum {
   const BucketLayout& layout() const { return layout_; }
   // Adds array `i` of this rank's current micro-batch. Arrays may come in any order, each once a micro-batch.
   void add(std::size_t i, std::span<const float> data);
+  // Another exchange in the middle of a step: `exchange` has the communicator while it runs, and this waits for it.
+  // All ranks do the same between the same buckets. Throws what it threw.
+  void between(const std::function<void()>& exchange);
   void end_term();  // the micro-batch has added all of its arrays; the last one ends the step, and the next may begin
   // Until all sums of the first step are there that was not ended. Throws what an exchange threw.
   void wait();
@@ -85,7 +89,8 @@ class GradientSum {
     std::vector<TreeSum> sums;            // of the steps that wait, and of the one that is made
     std::size_t arrays = 0, missing = 0;  // missing in the current micro-batch
   };
-  void fill(std::size_t bucket);
+  void post(std::function<void()> job);
+  void see_to_under_way();
   struct UnderWay {
     TreeSum* sum = nullptr;
     std::size_t slot = 0;
@@ -93,7 +98,6 @@ class GradientSum {
   };
   std::size_t slot_of(int step) const { return (first_ + static_cast<std::size_t>(step)) % open_.size(); }
   int tag_of(std::size_t bucket, std::size_t slot) const;
-  void post(std::size_t bucket, std::size_t slot);
   void exchange(std::size_t bucket, std::size_t slot);
   std::span<float> sum_in(std::size_t slot, std::size_t i);
   void advance_all();
@@ -106,7 +110,7 @@ class GradientSum {
   std::vector<Bucket> buckets_;
   std::size_t first_ = 0;                 // slot of the first step that was not ended
   int made_ = 0;                          // steps whose terms were added, and that were not ended
-  std::atomic<std::int64_t> filled_ = 0;  // buckets that have been posted to the thread
+  std::atomic<std::int64_t> posted_ = 0;  // jobs of the thread: buckets, and what is exchanged between them
   std::int64_t begun_ = 0;                // of these; the thread's own
   std::vector<UnderWay> under_way_;       // begun and not done; the thread's own
   mutable std::mutex mutex_;              // of what follows

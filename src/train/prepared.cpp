@@ -80,10 +80,22 @@ void check_async(const TrainConfig& config, kernels::Backend backend) {
   if (config.local_sgd.wanted())
     refuse("the workers of local SGD exchange no gradients", "leave async or sync_every out");
   if (config.zero > 0) refuse("with zero each update waits for weights from all ranks", "leave async or zero out");
+  if (config.synchronised_norms) refuse("each batch norm waits for all ranks", "leave async or batch_norm out");
   if (config.balance) refuse("shares change between steps, and steps overlap", "leave async or balance out");
   if (config.ranks_of_model() > 1)
     refuse("ranks that hold parts of a model wait for each other in each step",
            fmt::format("leave async or {} out", config.tp > 1 ? "tp" : "pp"));
+}
+
+// Throws kUsage if batch norms cannot be over the micro-batches of all ranks.
+void check_norms(const TrainConfig& config, const nn::Built& built) {
+  if (!config.synchronised_norms) return;
+  const std::string place = fmt::format("{}: [train] batch_norm = \"synchronised\": ", config.file);
+  if (config.local_sgd.wanted())
+    throw Error(ErrorKind::kUsage, place + "the workers of local SGD do not wait for each other in a step",
+                "leave batch_norm or sync_every out");
+  if (!graph::has_batch_norm(graph::freeze(built.graph, built.frozen)))
+    throw Error(ErrorKind::kUsage, place + "the model trains no batch norm", "leave batch_norm out");
 }
 
 }  // namespace
@@ -103,6 +115,7 @@ Prepared prepare(const store::Store& store, const Digest& dataset, TrainConfig c
   check_zero(c);
   check_balance(c);
   check_async(c, backend);
+  check_norms(c, out.built);
   std::int64_t examples = 0;
   if (!c.batch_given) {
     examples = data::training_examples(store, dataset, c.train_split, c.reading, out.data, c.hold_out,

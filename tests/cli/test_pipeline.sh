@@ -1,19 +1,10 @@
 # Training with the stages of one model on several ranks of this machine, with the real MPI: the bits of one rank.
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
-command -v mpirun >/dev/null || { echo "skipped: there is no mpirun"; exit 77; }
-[ -f "$(dirname "$mlx_binary")/lib/mlx/mlx_mpi.so" ] || { echo "skipped: mlx was built without Open MPI"; exit 77; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# The processes of this test: those of its ranks have its folder as theirs.
-here_run() { for process in $(pgrep -x 'mlx|mpirun' || true); do [ "$(readlink "/proc/$process/cwd" 2>/dev/null)" != "$work" ] || echo "$process"; done; }
-all_gone() {
-  for _ in {1..100}; do [ -n "$(here_run)" ] || return 0; sleep 0.1; done
-  fail "still running: $(ps -o pid,args -p "$(here_run | paste -sd,)")"
-}
-trap 'kill -9 $(here_run) 2>/dev/null || true; cleanup' EXIT
+# shellcheck source=own_ranks.sh
+source "$here/own_ranks.sh"
 # shellcheck source=families.sh
 source "$here/families.sh"
-digest() { json "d['digest']"; }
 same_loss() { python3 -c "import sys; sys.exit(abs($(json "d['summary']['loss']") / $1 - 1) > 1e-5)" || fail "the loss is $(json "d['summary']['loss']"), and $1 on one rank"; }
 
 # Two stages, alone and with data parallel, have the digest of one rank. The key does not hold the stages.

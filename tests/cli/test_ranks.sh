@@ -1,16 +1,8 @@
 # Training on several ranks of this machine, with the real MPI: the same bits on any number, whatever ends a rank.
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
-command -v mpirun >/dev/null || { echo "skipped: there is no mpirun"; exit 77; }
-[ -f "$(dirname "$mlx_binary")/lib/mlx/mlx_mpi.so" ] || { echo "skipped: mlx was built without Open MPI"; exit 77; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# The processes of this test: those of its ranks have its folder as theirs.
-here_run() { for process in $(pgrep -x 'mlx|mpirun' || true); do [ "$(readlink "/proc/$process/cwd" 2>/dev/null)" != "$work" ] || echo "$process"; done; }
-all_gone() {
-  for _ in {1..100}; do [ -n "$(here_run)" ] || return 0; sleep 0.1; done
-  fail "still running: $(ps -o pid,args -p "$(here_run | paste -sd,)")"
-}
-trap 'kill -9 $(here_run) 2>/dev/null || true; cleanup' EXIT
+# shellcheck source=own_ranks.sh
+source "$here/own_ranks.sh"
 
 # Every family, with batch norm, dropout, stochastic depth, clipping, averages and several optimizers between them.
 # shellcheck source=families.sh
@@ -27,7 +19,6 @@ PY
 mlx add data/chat >/dev/null 2>&1
 data=() train=()
 config chat chat 'family = "gpt2"' 'layers = 1' 'width = 24' 'heads = 2' 'context = 40'
-digest() { json "d['digest']"; }
 for name in cnn resnet mobile gpt2 llama mlp chat; do
   expect 0 mlx train -c $name.toml --set train.accumulate=4 --json
   one=$(digest)

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "graph/op_def.h"
+#include "graph/passes/passes.h"
 #include "sample.h"
 #include "tests/kernels/backends.h"
 
@@ -275,6 +276,18 @@ TEST_CASE("gradients of every trainable operation agree with central differences
                                     return g.add(Op::kBatchNorm, norm, {x, gamma, beta, mean, variance}, "norm")[0];
                                   }),
                     seen);
+    Problem joined = image_problem("batch norm of the rows of ranks", [&](Graph& g, ValueId x) {
+      const Dims c{Dim::of(4)};
+      Attrs norm;
+      norm.activation = activation;
+      const ValueId gamma = g.parameter("gamma", c), beta = g.parameter("beta", c);
+      const ValueId mean = g.state("mean", c), variance = g.state("variance", c);
+      const ValueId y = g.add(Op::kBatchNorm, norm, {x, gamma, beta, mean, variance}, "norm")[0];
+      g = synchronise_norms(g, 1);
+      return y;
+    });
+    joined.collective = true;
+    check_gradients(std::move(joined), seen);
   }
   check_gradients(image_problem("max pool, overlapping and padded",
                                 [](Graph& g, ValueId x) {

@@ -175,6 +175,28 @@ void gradients(Cases& cases) {
   cases.push_back({"zeros", Op::kMuonDirection, {}, {zero, zero}, {zero.shape, zero.shape}, {{1, 0}}, {}});
 }
 
+// The same over the rows of three ranks. `backward`, `forward`: the inputs on one.
+void over_ranks(Cases& cases, const std::string& title, const Attrs& attrs, std::vector<Tensor> backward,
+                std::vector<Tensor> forward) {
+  const Shape y = forward[0].shape, channels = forward[1].shape;
+  const std::int64_t c = channels.dims[0];
+  const Shape own = f32({1, 2, c});
+  cases.push_back({title, Op::kBatchNormStatistics, {}, {forward[0]}, {own}, {}, {}});
+  cases.push_back({title, Op::kBatchNormGradientSums, attrs, backward, {own, channels, channels}, {}, {}});
+  const Tensor beta = backward.back();
+  backward.back() = random({3, 2, c}, 7);
+  backward.push_back(beta);
+  cases.push_back({title, Op::kBatchNormSynchronisedBackward, attrs, backward, {y}, {}, {}});
+  forward.push_back(positive({3, 2, c}, 8));
+  cases.push_back({title,
+                   Op::kBatchNormSynchronised,
+                   attrs,
+                   forward,
+                   {y, channels, channels, channels, channels},
+                   {{3, 3}, {4, 4}},
+                   {}});
+}
+
 void batch_norm(Cases& cases) {
   const auto one = [&](std::int64_t rows, std::int64_t c, const Tensor& x, const char* name) {
     for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6}) {
@@ -205,6 +227,7 @@ void batch_norm(Cases& cases) {
            {y, channels, channels},
            {},
            {}});
+      over_ranks(cases, title, attrs, cases.back().inputs, cases[cases.size() - 3].inputs);
     }
   };
   for (const std::int64_t c : kWidths)

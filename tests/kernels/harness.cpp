@@ -371,6 +371,10 @@ Tolerance tolerance_of(const Case& test, std::size_t output, std::string_view ba
     case Op::kBatchNorm:
     case Op::kBatchNormBackward:
     case Op::kBatchNormInference:
+    case Op::kBatchNormStatistics:
+    case Op::kBatchNormSynchronised:
+    case Op::kBatchNormGradientSums:
+    case Op::kBatchNormSynchronisedBackward:
     case Op::kLayerNorm:
     case Op::kLayerNormBackward:
       return {2e-5, 1e-5};  // x - mean cancels; the same error is scaled by 1/std

@@ -133,12 +133,6 @@ TEST_CASE("pipeline: any number of stages and parts resumes a checkpoint") {
 }
 
 TEST_CASE("pipeline: a checkpoint that cannot be stored, in the middle of its tensors, changes nothing") {
-  struct FullSink final : MemorySink {
-    void save_checkpoint(CheckpointState state, bool) override {
-      saved.push_back(state.step);
-      if (!state.late.shapes.empty()) (void)state.late.make(state.late.shapes.begin()->first);
-    }
-  };
   RhymeData data;
   const std::string config = pipelined("gpt2", "sgd", "accumulate = 4\npp = 2\ntp = 2\n");
   const RankRun whole = train_on(data, config, 4);
@@ -151,24 +145,15 @@ TEST_CASE("pipeline: a checkpoint that cannot be stored, in the middle of its te
 
 TEST_CASE("pipeline: what cannot be cut is refused") {
   RhymeData data;
-  const auto refusal = [&](const std::string& config, int ranks) {
-    try {
-      train_on(data, config, ranks);
-    } catch (const Error& error) {
-      CHECK(error.kind == ErrorKind::kUsage);
-      return error.message.substr(error.message.find("[train]"));
-    }
-    return std::string();
-  };
   const std::string gpt2 = pipelined("gpt2", "sgd", "accumulate = 4\n");
-  CHECK(refusal(gpt2 + "pp = 6\n", 6) ==
+  CHECK(refusal(data, gpt2 + "pp = 6\n", 6) ==
         "[train] pp = 6: the model can be cut into 5 stages at most, behind the sums of its residual stream");
-  CHECK(refusal(gpt2 + "pp = 2\n", 3) == "[train] pp = 2: the number of ranks, 3, is no multiple of it");
-  CHECK(refusal(gpt2 + "pp = 2\ntp = 2\n", 6) ==
+  CHECK(refusal(data, gpt2 + "pp = 2\n", 3) == "[train] pp = 2: the number of ranks, 3, is no multiple of it");
+  CHECK(refusal(data, gpt2 + "pp = 2\ntp = 2\n", 6) ==
         "[train] tp = 2, pp = 2: the number of ranks, 6, is no multiple of their product, 4");
-  CHECK(refusal(text_config("gpt2") + "pp = 2\n", 2) ==
+  CHECK(refusal(data, text_config("gpt2") + "pp = 2\n", 2) ==
         "[train] pp = 2: stages work on different micro-batches of a batch, and it has one");
-  CHECK(refusal(gpt2 + "pp = 2\nsync_every = 2\nworkers = 2\n", 2) ==
+  CHECK(refusal(data, gpt2 + "pp = 2\nsync_every = 2\nworkers = 2\n", 2) ==
         "[train] pp = 2: the workers of local SGD hold whole models");
 }
 

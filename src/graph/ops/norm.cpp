@@ -1,4 +1,5 @@
-// Batch norm over images or rows (training and inference forms), layer norm and RMS norm, with their gradients.
+// Batch norm over images or rows (training and inference forms, and that over the rows of several ranks), layer norm
+// and RMS norm, with their gradients.
 
 #include "graph/rule.h"
 
@@ -22,12 +23,13 @@ void require_attrs(const Rule& rule, const Attrs& attrs) {
   rule.require(attrs.epsilon >= 0, "epsilon must not be negative");
 }
 
-Ids infer_batch_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
-  Rule rule(graph, Op::kBatchNorm, inputs, name);
+void require_training_norm(const Rule& rule, const Attrs& attrs) {
   rule.require_real(0);
   require_attrs(rule, attrs);
   rule.require(attrs.momentum >= 0 && attrs.momentum <= 1, "momentum must be between 0 and 1");
-  const std::int64_t c = channels(rule, 1, 5);
+}
+
+Ids training_outputs(Rule& rule, const Attrs& attrs, const Ids& inputs, std::int64_t c) {
   rule.require_written_in_place(3);
   rule.require_written_in_place(4);
   const ValueId y = rule.out({}, stored_type(rule, attrs), rule.dims(0));
@@ -35,17 +37,28 @@ Ids infer_batch_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const 
   return {y, mean, rule.out("saved_rstd", DType::kF32, {Dim::of(c)}), inputs[3], inputs[4]};
 }
 
-Ids infer_batch_norm_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*,
-                              const std::string& name) {
-  Rule rule(graph, Op::kBatchNormBackward, inputs, name);
+Ids infer_batch_norm(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kBatchNorm, inputs, name);
+  require_training_norm(rule, attrs);
+  return training_outputs(rule, attrs, inputs, channels(rule, 1, 5));
+}
+
+std::int64_t require_gradient(const Rule& rule, const Attrs& attrs, std::size_t beta) {
   rule.require_real(0);
   rule.require_real(1);
   require_attrs(rule, attrs);
   rule.require_shape(1, rule.dims(0));
   const std::int64_t c = channels(rule, 2, 5);
-  rule.require(rule.has(5) == (attrs.activation != Activation::kNone),
+  rule.require(rule.has(beta) == (attrs.activation != Activation::kNone),
                "beta is needed with an activation, and only then");
-  if (rule.has(5)) channels(rule, 5, 6);
+  if (rule.has(beta)) channels(rule, beta, beta + 1);
+  return c;
+}
+
+Ids infer_batch_norm_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*,
+                              const std::string& name) {
+  Rule rule(graph, Op::kBatchNormBackward, inputs, name);
+  const std::int64_t c = require_gradient(rule, attrs, 5);
   const ValueId dx = rule.out({}, stored_type(rule, attrs), rule.dims(0));
   const ValueId dgamma = rule.out("gamma", DType::kF32, {Dim::of(c)});
   return {dx, dgamma, rule.out("beta", DType::kF32, {Dim::of(c)})};
@@ -67,6 +80,66 @@ Ids backward_batch_norm(Graph& graph, const Node& node, const Ids& gradients) {
                           {node.inputs[0], gradients[0], node.inputs[1], node.outputs[1], node.outputs[2], beta},
                           node.name + ".backward");
   return {d[0], d[1], d[2], kNone, kNone};
+}
+
+// What each rank gives for its channels.
+Dims of_rank(std::int64_t channels) {
+  return {Dim::of(1), Dim::of(2), Dim::of(channels)};
+}
+
+// Checks input 5, what all of them have given.
+void require_gathered(const Rule& rule, std::int64_t channels) {
+  rule.require_dtype(5, DType::kF32);
+  const Dims& dims = rule.dims(5);
+  rule.require(dims.size() == 3 && !dims[0].symbolic() && dims[1] == Dim::of(2) && dims[2] == Dim::of(channels),
+               "what ranks give must be [ranks,2,channels]");
+}
+
+Ids infer_statistics(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kBatchNormStatistics, inputs, name);
+  rule.require_real(0);
+  return {rule.out({}, DType::kF32, of_rank(channels(rule, 0, 0)))};
+}
+
+Ids infer_synchronised(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kBatchNormSynchronised, inputs, name);
+  require_training_norm(rule, attrs);
+  const std::int64_t c = channels(rule, 1, 5);
+  require_gathered(rule, c);
+  return training_outputs(rule, attrs, inputs, c);
+}
+
+Ids infer_gradient_sums(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kBatchNormGradientSums, inputs, name);
+  const std::int64_t c = require_gradient(rule, attrs, 5);
+  const ValueId sums = rule.out({}, DType::kF32, of_rank(c));
+  const ValueId dgamma = rule.out("gamma", DType::kF32, {Dim::of(c)});
+  return {sums, dgamma, rule.out("beta", DType::kF32, {Dim::of(c)})};
+}
+
+Ids infer_synchronised_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*,
+                                const std::string& name) {
+  Rule rule(graph, Op::kBatchNormSynchronisedBackward, inputs, name);
+  require_gathered(rule, require_gradient(rule, attrs, 6));
+  return {rule.out({}, stored_type(rule, attrs), rule.dims(0))};
+}
+
+// The statistics are a function of x as well: that is in dx, as in batch norm itself.
+Ids backward_synchronised(Graph& graph, const Node& node, const Ids& gradients) {
+  Ids inputs{node.inputs[0], gradients[0], node.inputs[1], node.outputs[1], node.outputs[2]};
+  const ValueId beta = node.attrs.activation != Activation::kNone ? node.inputs[2] : kNone;
+  const std::string name = node.name + ".backward";
+  Attrs own, gather;
+  own.activation = node.attrs.activation;
+  gather.groups = graph.value(node.inputs[5]).dims[0].size;
+  inputs.push_back(beta);
+  const Ids sums = graph.add(Op::kBatchNormGradientSums, own, inputs, name + ".sums");
+  inputs.back() = graph.add(Op::kAllGather, gather, {sums[0]}, name + ".all")[0];
+  inputs.push_back(beta);
+  Attrs attrs = node.attrs;
+  attrs.momentum = Attrs{}.momentum;
+  const ValueId dx = graph.add(Op::kBatchNormSynchronisedBackward, attrs, inputs, name)[0];
+  return {dx, sums[1], sums[2], kNone, kNone, kNone};
 }
 
 // A norm's outputs; with a residual also the sum that is normalised.
@@ -197,6 +270,45 @@ std::vector<OpDef> batch_norm_ops() {
        .infer = infer_batch_norm_inference,
        .cost = per_output<2>,
        .start = start_of_batch_norm},
+      {.op = Op::kBatchNormStatistics,
+       .text =
+           {"x real[...,C] -> y[1,2,C]", "",
+            "The means of x over all but the last dimension, and the sums of the squares of what is off them: what a "
+            "rank gives for batch_norm_synchronised."},
+       .reads_half = 1u << 0,
+       .infer = infer_statistics,
+       .cost = per_input<3>},
+      {.op = Op::kBatchNormSynchronised,
+       .text =
+           {"x real[...,C], gamma[C], beta[C], running_mean[C], running_var[C], statistics[R,2,C] -> y real[...,C], "
+            "saved_mean[C], saved_rstd[C], running_mean[C], running_var[C]",
+            "epsilon momentum activation output",
+            "batch_norm over the rows of R ranks that have equally many, with the batch_norm_statistics of each."},
+       .reads_half = 1u << 0,
+       .stores_half = true,
+       .fuses = bit_of(Activation::kRelu) | bit_of(Activation::kRelu6),
+       .infer = infer_synchronised,
+       .backward = backward_synchronised,
+       .cost = per_output<5>,
+       .start = start_of_batch_norm},
+      {.op = Op::kBatchNormGradientSums,
+       .text =
+           {"x real[...,C], dy real[...,C], gamma[C], saved_mean[C], saved_rstd[C], (beta[C]) -> y[1,2,C], dgamma[C], "
+            "dbeta[C]",
+            "activation",
+            "A rank's sums of dy, and of dy times the normalized x: what it gives for "
+            "batch_norm_synchronised_backward; and the same as gradients of gamma and beta."},
+       .reads_half = (1u << 0) | (1u << 1),
+       .infer = infer_gradient_sums,
+       .cost = per_input<4>},
+      {.op = Op::kBatchNormSynchronisedBackward,
+       .text = {"x real[...,C], dy real[...,C], gamma[C], saved_mean[C], saved_rstd[C], sums[R,2,C], (beta[C]) -> dx "
+                "real[...,C]",
+                "activation output", "The gradient of batch_norm_synchronised; beta is needed with an activation."},
+       .reads_half = (1u << 0) | (1u << 1),
+       .stores_half = true,
+       .infer = infer_synchronised_backward,
+       .cost = per_output<6>},
   };
 }
 

@@ -130,6 +130,11 @@ Graph augment_inside(const Graph& forward, const RawImages& raw);
 // uses its running statistics and does not update them, as in inference.
 Graph freeze(const Graph& forward, const std::vector<std::string>& parameters);
 
+// A forward graph whose batch norms are over the rows of so many ranks, which have equally many each, for to_training:
+// collective operations exchange the statistics, and in the backward pass the sums, of each rank's rows.
+Graph synchronise_norms(const Graph& forward, std::int64_t ranks);
+bool has_batch_norm(const Graph& forward);
+
 // Low-rank adapters (Hu et al. 2021): the layer of each target W [N,K] gets W.lora_a [rank,K] and W.lora_b [N,rank],
 // and computes x·Wᵀ + alpha/rank · (x·Aᵀ)·Bᵀ.
 struct LoraSpec {

@@ -114,7 +114,7 @@ Node copy_of(Graph& graph, const Node& node, std::vector<ValueId>& copies) {
   Node copy = node;
   copy.name += ".again";
   // With momentum 0 the running statistics stay what they are.
-  if (copy.op == Op::kBatchNorm) copy.attrs.momentum = 0;
+  if (copy.op == Op::kBatchNorm || copy.op == Op::kBatchNormSynchronised) copy.attrs.momentum = 0;
   for (ValueId& id : copy.inputs)
     if (id != kNone) id = copies[index(id)];
   for (ValueId& id : copy.outputs) {

@@ -90,6 +90,8 @@ void read_train(TomlReader table, TrainConfig& config, const data::Kind& kind) {
   config.zero = table.integer("zero", 0, 1, 0);
   config.pp = table.integer("pp", 1, kMostParts, 1);
   config.balance = table.boolean("balance", false);
+  config.synchronised_norms =
+      table.one_of("batch_norm", {"micro_batch", "synchronised"}, "micro_batch") != "micro_batch";
   config.ema = table.number("ema", 0, 0.999999, 0);
   config.optimizer.average = config.ema > 0;
   config.selection = read_selection(table, !config.valid_split.empty() || config.hold_out.wanted());
@@ -232,6 +234,7 @@ std::string resolved(const TrainConfig& config, const nn::Built& built) {
   if (config.wire != "f32") train["wire"] = config.wire;
   if (config.async > 0) train["async"] = config.async;
   if (config.tp > 1) train["tp"] = config.tp;
+  if (config.synchronised_norms) train["batch_norm"] = "synchronised";
   if (config.ema > 0) train["ema"] = config.ema;
   write_selection(config.selection, train);
   if (config.portable) train["numerics"] = "portable";

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/process_use.h"
+#include "dist/all_gather.h"
 #include "dist/local_ranks.h"
 #include "dist/sealed.h"
 #include "dist/traffic.h"
@@ -230,6 +231,19 @@ std::vector<SummedValue> summed(const graph::TrainingGraph& training, const Trai
                          shares_updates(config, sharers) ? StepSum::CutsOf(cuts) : StepSum::CutsOf());
 }
 
+// What each of them sends for its batch norms.
+dist::Traffic traffic_of_norms(const graph::TrainingGraph& training, int sharers) {
+  dist::Traffic out;
+  for (const graph::Node& node : training.graph.nodes) {
+    if (node.op != graph::Op::kAllGather) continue;
+    const auto bytes = static_cast<std::int64_t>(graph::concrete(training.graph.value(node.inputs[0]), {}).bytes());
+    const dist::Traffic of_norm = dist::traffic_of_gather(bytes, sharers);
+    out.bytes += of_norm.bytes;
+    out.messages += of_norm.messages;
+  }
+  return out;
+}
+
 // What each StepSum of a step sums.
 std::vector<std::vector<dist::SummedArray>> arrays_of(const graph::TrainingGraph& training, const TrainConfig& config,
                                                       int sharers, kernels::Backend backend) {
@@ -247,7 +261,7 @@ std::vector<std::vector<dist::SummedArray>> arrays_of(const graph::TrainingGraph
 
 dist::Traffic traffic_of(const graph::TrainingGraph& training, const TrainConfig& config, int sharers,
                          kernels::Backend backend) {
-  dist::Traffic out;
+  dist::Traffic out = synchronises_norms(config) ? traffic_of_norms(training, sharers) : dist::Traffic{};
   for (const auto& arrays : arrays_of(training, config, sharers, backend)) {
     const dist::Traffic traffic = dist::traffic_of(arrays, sharers, static_cast<int>(config.accumulate));
     out.bytes += traffic.bytes;

@@ -19,6 +19,10 @@ graph::Partitioned part_of_model(const nn::Built& built, const TrainConfig& conf
 // What it trains. `micro_batches`: those of a step on this rank, of a stage.
 graph::TrainingGraph training_graph_of(const nn::Built& built, const TrainConfig& config, const data::Description& data,
                                        kernels::Backend backend, const graph::Partitioned& part, int micro_batches);
+// Whether batch norms are over the micro-batches of all ranks. Of one rank they are over all it has in any case.
+inline bool synchronises_norms(const TrainConfig& config) {
+  return config.synchronised_norms && config.accumulate > 1;
+}
 // Whether images are fed as bytes, and augmented by the graph itself.
 bool is_fed_raw(const data::Description& data, kernels::Backend backend);
 

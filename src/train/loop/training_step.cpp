@@ -73,6 +73,10 @@ TrainingStep::TrainingStep(const nn::Built& built, const TrainConfig& config, co
   const std::string loss = loss_spec(config, data.targets).name;
   counts_ = loss != "mse" && loss != "huber";
   labels_are_classes_ = loss == "softmax";
+  if (synchronises_norms(config)) {
+    CHECK(config.accumulate == grid_.column().ranks() && !part_.divided());
+    norms_.emplace(grid_.column());
+  }
   if (shares_updates(config, grid_.column().ranks())) share_updates();
 }
 
@@ -99,7 +103,7 @@ void TrainingStep::start(graph::Tensors tensors) {
   options.backend = backend_;
   options.seed = config_.seed;
   options.training = true;
-  options.collectives = &part_;
+  options.collectives = norms_ ? static_cast<graph::Collectives*>(&*norms_) : &part_;
   options.kept = training_.kept();
   launched_.clear();
   sums_.reset();
@@ -114,6 +118,7 @@ void TrainingStep::start(graph::Tensors tensors) {
                                        static_cast<int>(config_.async));
     };
     sums_ = sums_of({0, late});
+    if (norms_) norms_->meet(sums_->sums());
     if (late < training_.update_begin) late_sums_ = sums_of({late, training_.update_begin});
   }
   if (!stage().is_whole()) {
@@ -189,7 +194,8 @@ graph::RunOptions TrainingStep::options(std::int64_t part, std::int64_t step) co
   out.step = static_cast<std::uint64_t>(step);
   out.part = static_cast<std::uint64_t>((sums_ ? sums_->terms().begin + part : part) + worker_ * config_.accumulate);
   if (sums_ || part + 1 < config_.accumulate) out.last = training_.update_begin;
-  out.guard = {training_.loss, training_.loss_end};
+  // A rank whose loss is not finite still takes part in what the others wait for.
+  if (!norms_) out.guard = {training_.loss, training_.loss_end};
   return out;
 }
 
@@ -377,6 +383,11 @@ dist::GradientSum::Cost TrainingStep::communication() const {
     cost.bytes_sent += pipeline_->bytes_sent();
     cost.exchanging += pipeline_->seconds();
     cost.waiting += pipeline_->seconds();
+  }
+  if (norms_) {
+    cost.bytes_sent += norms_->bytes_sent();
+    cost.exchanging += norms_->seconds();
+    cost.waiting += norms_->seconds();
   }
   cost.bytes_sent += part_.bytes_sent();
   cost.exchanging += part_.seconds();

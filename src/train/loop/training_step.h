@@ -18,6 +18,7 @@
 #include "nn/family.h"
 #include "train/config/config.h"
 #include "train/loop/model_part.h"
+#include "train/loop/norm_exchange.h"
 #include "train/loop/optimizer_shard.h"
 #include "train/loop/part_graph.h"
 #include "train/loop/pipeline.h"
@@ -155,6 +156,7 @@ class TrainingStep {
   bool raw_, counts_ = false, labels_are_classes_ = false;
   graph::Partitioned held_;
   ModelPart part_;
+  std::optional<NormExchange> norms_;  // if batch norms are synchronised
   graph::TrainingGraph training_;
   std::unique_ptr<OptimizerShard> shard_;
   std::unique_ptr<graph::Session> session_;
