@@ -10,6 +10,8 @@ if [ -z "${MLX_TEST_IN_NAMESPACE:-}" ]; then
   unshare --net --uts --mount true 2>/dev/null || { echo "skipped: no network namespaces here" >&2; exit 77; }
   MLX_TEST_IN_NAMESPACE=1 exec unshare --net --uts --mount --kill-child --fork bash "$0" "$@"
 fi
+# shellcheck source=sshd_settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/sshd_settings.sh"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 declare -A host_process
 host_pids=""
@@ -57,18 +59,8 @@ start_hosts() {
     on "$name" ip link set eth0 up
     mkdir -p "$work/home_$name/bin"
     ln -s "$mlx_binary" "$work/home_$name/bin/mlx"
-    cat >"$ssh_folder/sshd_$name" <<TEXT
-ListenAddress 10.77.0.$number
-HostKey $ssh_folder/host_key
-AuthorizedKeysFile $ssh_folder/user_key.pub
-PidFile none
-StrictModes no
-UsePAM no
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-PermitRootLogin yes
-SetEnv PATH=$work/home_$name/bin:/usr/bin:/bin HOME=$work/home_$name XDG_CACHE_HOME=$work/home_$name/cache ASAN_OPTIONS=${ASAN_OPTIONS:-} UBSAN_OPTIONS=${UBSAN_OPTIONS:-}
-TEXT
+    sshd_settings "10.77.0.$number" "$ssh_folder/user_key.pub" \
+      "PATH=$work/home_$name/bin:/usr/bin:/bin HOME=$work/home_$name XDG_CACHE_HOME=$work/home_$name/cache" >"$ssh_folder/sshd_$name"
     printf '%s\n' "Host $name" "HostName 10.77.0.$number" "HostKeyAlias hosts" "IdentityFile $ssh_folder/user_key" "IdentitiesOnly yes" \
       "UserKnownHostsFile $ssh_folder/known_hosts" "StrictHostKeyChecking yes" "BatchMode yes" "ConnectTimeout 5" >>"$ssh_folder/ssh_config"
     on "$name" "$(command -v sshd)" -D -e -f "$ssh_folder/sshd_$name" 2>"$ssh_folder/sshd_$name.log" &

@@ -5,6 +5,8 @@ command -v sshd >/dev/null || PATH=$PATH:/usr/sbin
 for program in sshd ssh ssh-keygen python3; do
   command -v $program >/dev/null || { echo "skipped: no $program here" >&2; exit 77; }
 done
+# shellcheck source=sshd_settings.sh
+source "$(dirname "${BASH_SOURCE[0]}")/sshd_settings.sh"
 sshd_pid="" proxy_pids=""
 stop_sshd() {
   local pid
@@ -20,19 +22,7 @@ cp "$ssh_folder/user_key.pub" "$ssh_folder/authorized_keys"
 # sshd started by root insists on this folder, which its service makes; another test may use it at the same time.
 [ "$(id -u)" != 0 ] || mkdir -p /run/sshd
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-cat >"$ssh_folder/sshd_config" <<TEXT
-ListenAddress 127.0.0.1
-HostKey $ssh_folder/host_key
-AuthorizedKeysFile $ssh_folder/authorized_keys
-PidFile none
-StrictModes no
-UsePAM no
-PasswordAuthentication no
-KbdInteractiveAuthentication no
-PermitRootLogin yes
-MaxStartups 100
-SetEnv PATH=$ssh_folder/bin:/usr/local/bin:/usr/bin:/bin ASAN_OPTIONS=${ASAN_OPTIONS:-} LSAN_OPTIONS=${LSAN_OPTIONS:-}
-TEXT
+sshd_settings 127.0.0.1 "$ssh_folder/authorized_keys" "PATH=$ssh_folder/bin:/usr/local/bin:/usr/bin:/bin" >"$ssh_folder/sshd_config"
 # Another process may take the port between finding and binding it.
 for attempt in 1 2 3 4 5; do
   ssh_port=$(free_port)
