@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <utility>
 
 #include "base/error.h"
@@ -37,21 +38,30 @@ struct Line {
   }
 };
 
-Answer ask(const Line& line, const std::string& mlx, const dist::HostFacts& own) {
+std::string facts_command(const std::string& mlx) {
+  return remote_word(mlx) + " rank --facts";
+}
+
+// What ssh has brought of its facts.
+Answer answer_of(const SshTarget& target, const ProcessResult& ssh) {
   Answer out;
-  const ProcessResult ssh = line.run(remote_word(mlx) + " rank --facts");
   if (ssh.exit_code != 0) {
-    out.obstacles.push_back(failure_of(line.target, ssh));
+    out.obstacles.push_back(failure_of(target, ssh));
     out.lacks_mlx = ssh.exit_code == kNotFound || ssh.exit_code == kUsage;
     return out;
   }
   try {
-    out.facts = dist::facts_from_json(parse_json(ssh.out, line.target.host), line.target.host);
-    out.lacks_mlx = out.facts.version != own.version || out.facts.sources != own.sources;
+    out.facts = dist::facts_from_json(parse_json(ssh.out, target.host), target.host);
   } catch (const Error&) {
     out.obstacles.push_back({"it does not answer as mlx does: " + printable(ssh.out.substr(0, 80)),
                              "a login there must print nothing: look at its ~/.bashrc"});
   }
+  return out;
+}
+
+Answer ask(const Line& line, const std::string& mlx, const dist::HostFacts& own) {
+  Answer out = answer_of(line.target, line.run(facts_command(mlx)));
+  if (out.obstacles.empty()) out.lacks_mlx = out.facts.version != own.version || out.facts.sources != own.sources;
   return out;
 }
 
@@ -91,6 +101,20 @@ Answer ask_host(const dist::Host& host, const dist::HostFacts& own, const Enviro
   out = ask(line, program, own);
   out.shipped = shipped;
   return out;
+}
+
+Answer ask_host_again(const dist::Host& host, const std::string& program, const Environment& environment,
+                      const Interruption& interruption) {
+  SshTarget target;
+  target.host = host.name;
+  Conversation ssh(ssh_command(target, ssh_program(environment), facts_command(program)), interruption);
+  ssh.close_input();
+  ProcessResult said;
+  std::array<char, 4096> bytes{};
+  while (const std::size_t count = ssh.read(bytes.data(), bytes.size())) said.out.append(bytes.data(), count);
+  said.exit_code = ssh.wait();
+  said.err = ssh.errors();
+  return answer_of(target, said);
 }
 
 }  // namespace mlx::cmd

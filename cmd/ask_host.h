@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/environment.h"
+#include "base/interruption.h"
 #include "dist/host_facts.h"
 #include "dist/hosts.h"
 #include "dist/shipment.h"
@@ -37,5 +38,9 @@ class Shipper {
 
 // Runs `mlx rank --facts` there. With a shipper, a host without mlx, or with another one than `own`, gets this one.
 Answer ask_host(const dist::Host& host, const dist::HostFacts& own, const Environment& environment, Shipper* shipper);
+
+// The same of a host that has mlx as `program`, until the interruption, which throws kInterrupted.
+Answer ask_host_again(const dist::Host& host, const std::string& program, const Environment& environment,
+                      const Interruption& interruption);
 
 }  // namespace mlx::cmd

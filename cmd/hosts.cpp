@@ -159,6 +159,24 @@ void refuse_obstacles(const std::vector<dist::Host>& hosts, const std::vector<st
               "the lines above say what stands in the way");
 }
 
+// Gives suspects an obstacle, if the others have none and are enough.
+void leave_out(Asked& asked, const RankShares& shares, const std::vector<std::string>& suspects) {
+  std::int64_t others = 0;
+  std::vector<std::size_t> suspected;
+  for (std::size_t i = 0; i < asked.hosts.size(); ++i) {
+    const dist::Host& host = asked.hosts[i].host;
+    if (std::ranges::find(suspects, host.name) != suspects.end()) {
+      suspected.push_back(i);
+      continue;
+    }
+    if (!asked.obstacles[i].empty()) return;  // that was the one
+    others += host.ranks;
+  }
+  if (shares.usable(others) < std::max<std::int64_t>(1, shares.least)) return;
+  for (const std::size_t i : suspected)
+    if (asked.obstacles[i].empty()) asked.obstacles[i].push_back({"the training failed soon after it was back", ""});
+}
+
 }  // namespace
 
 dist::HostFacts own_facts(Context& context) {
@@ -200,9 +218,10 @@ std::vector<ReadyHost> ask_hosts(const std::vector<dist::Host>& hosts, const Ran
   return std::move(asked.hosts);
 }
 
-std::vector<ReadyHost> hosts_left(const std::vector<dist::Host>& hosts, std::int64_t parts, std::int64_t of_model,
-                                  std::int64_t least, const RankNeeds& needs, Context& context) {
+std::vector<ReadyHost> hosts_left(const std::vector<dist::Host>& hosts, const RankShares& shares,
+                                  const std::vector<std::string>& suspects, const RankNeeds& needs, Context& context) {
   Asked asked = ask_all(hosts, needs, context);
+  if (!suspects.empty()) leave_out(asked, shares, suspects);
   std::vector<ReadyHost> out;
   std::int64_t ranks = 0;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
@@ -213,13 +232,14 @@ std::vector<ReadyHost> hosts_left(const std::vector<dist::Host>& hosts, std::int
     ranks += hosts[i].ranks;
     out.push_back(std::move(asked.hosts[i]));
   }
-  for (; ranks > 0 && (ranks % of_model != 0 || parts % (ranks / of_model) != 0); --ranks)
+  const std::int64_t usable = shares.usable(ranks);
+  for (; ranks > usable; --ranks)
     if (--out.back().host.ranks == 0) out.pop_back();
-  if (ranks >= least && ranks > 0) return out;
-  throw Error(
-      ErrorKind::kIo,
-      fmt::format("{} are left, and --min-ranks wants {}", counted(static_cast<std::uint64_t>(ranks), "rank"), least),
-      "the same command continues from the last checkpoint, on any number of ranks");
+  if (ranks >= shares.least && ranks > 0) return out;
+  throw Error(ErrorKind::kIo,
+              fmt::format("{} are left, and --min-ranks wants {}", counted(static_cast<std::uint64_t>(ranks), "rank"),
+                          shares.least),
+              "the same command continues from the last checkpoint, on any number of ranks");
 }
 
 void send_data(const std::vector<ReadyHost>& hosts, const RankNeeds& needs, Context& context) {

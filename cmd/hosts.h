@@ -39,11 +39,21 @@ int threads_of(const ReadyHost& host);
 
 // Asks all hosts at once. Tells every problem of every host, and throws if there is one.
 std::vector<ReadyHost> ask_hosts(const std::vector<dist::Host>& hosts, const RankNeeds& needs, Context& context);
-// After ranks were lost: those of the hosts that can still take part, and fewer ranks if `parts` of a batch cannot be
-// shared among all of theirs, of which `of_model` hold one model. Says which are left out. Throws kIo if fewer than
-// `least` ranks are left.
-std::vector<ReadyHost> hosts_left(const std::vector<dist::Host>& hosts, std::int64_t parts, std::int64_t of_model,
-                                  std::int64_t least, const RankNeeds& needs, Context& context);
+// How ranks that are left may share a training.
+struct RankShares {
+  std::int64_t parts = 1, of_model = 1;  // of a batch; ranks that hold one model
+  std::int64_t least = 1;                // ranks that must be left
+  // Of so many, as many as can.
+  std::int64_t usable(std::int64_t ranks) const {
+    while (ranks > 0 && (ranks % of_model != 0 || parts % (ranks / of_model) != 0)) --ranks;
+    return ranks;
+  }
+};
+// After ranks were lost, or a host is back: those of the hosts that can take part, and fewer ranks if not all can share
+// a batch. If all others can, `suspects` are left out, as far as enough ranks remain. Says which are left out. Throws
+// kIo if too few ranks are left.
+std::vector<ReadyHost> hosts_left(const std::vector<dist::Host>& hosts, const RankShares& shares,
+                                  const std::vector<std::string>& suspects, const RankNeeds& needs, Context& context);
 // Sends each host what it lacks into its cache, from which its ranks read. Interrupted, it goes on where it stopped.
 void send_data(const std::vector<ReadyHost>& hosts, const RankNeeds& needs, Context& context);
 

@@ -49,7 +49,11 @@ void RankView::hear_beat(const dist::Beat& beat, Clock::time_point now) {
 
 void RankView::hear_line(int rank, std::string_view line) {
   logs_.add(rank, line);
-  bar_.pass_on(line);
+  // An expected stop is told by the launcher.
+  const bool stop = stops_ && line.find("interrupted after step ") != std::string_view::npos;
+  const bool hidden = stop || (hides_hint_ && line.find("hint:") != std::string_view::npos);
+  hides_hint_ = stop;
+  if (!hidden) bar_.pass_on(line);
 }
 
 void RankView::hear_stage(const dist::Stage& stage) {

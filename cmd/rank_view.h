@@ -27,6 +27,7 @@ class RankView final : public dist::RanksListener {
   void hear_stage(const dist::Stage& stage) override;
   void hear_run(const std::string& run) override { run_ = run; }
 
+  void expect_stop() { stops_ = true; }            // that rank 0 stops is no error from now on
   void end();                                      // no more comes
   const std::string& run() const { return run_; }  // "" before rank 0 has begun one
   // What each rank said, under its name.
@@ -38,6 +39,7 @@ class RankView final : public dist::RanksListener {
   Clock::time_point paced_;           // when it was last looked at
   dist::Stage shown_{.ended = true};  // the stage that the bar is at
   std::string run_;
+  bool stops_ = false, hides_hint_ = false;
   RankLogs logs_;
   std::map<int, std::string> names_;  // "rank 1 on b"
 };

@@ -1,9 +1,11 @@
 // mpirun for commands; see dist/launch.h.
 #include "cmd/ranks.h"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "base/error.h"
@@ -20,10 +22,10 @@
 namespace mlx::cmd {
 namespace {
 
-constexpr int kKilled = 128;  // an exit code above it: by that signal
+constexpr const char* kTakenBackVariable = "MLX_TAKEN_BACK";  // names with commas between them
+constexpr int kKilled = 128;                                  // an exit code above it: by that signal
 
-dist::Place place_of(const ReadyHost& host, const std::vector<std::string>& arguments, const std::string& holder,
-                     Context& context) {
+dist::Place place_of(const ReadyHost& host, const RanksCall& call, const std::string& holder, Context& context) {
   dist::Place out{host.host, {host.facts.program}, {}};
   out.variables = {{"MLX_THREADS", std::to_string(threads_of(host))}};
   if (!holder.empty()) out.variables.emplace_back(dist::kLaunchVariable, holder);
@@ -34,7 +36,9 @@ dist::Place place_of(const ReadyHost& host, const std::vector<std::string>& argu
       out.variables.emplace_back("MLX_KERNELS", *kernels);
     return out;
   }
-  std::ranges::copy(arguments, std::back_inserter(out.command));
+  std::ranges::copy(call.arguments, std::back_inserter(out.command));
+  if (!call.taken_back.empty())
+    out.variables.emplace_back(kTakenBackVariable, fmt::format("{}", fmt::join(call.taken_back, ",")));
   if (context.wants_json()) out.command.emplace_back("--json");
   if (context.quiet()) out.command.emplace_back("--quiet");
   if (context.verbose()) out.command.emplace_back("--verbose");
@@ -176,22 +180,36 @@ void take_part(dist::Communicator& ranks, const store::Store& store, Context& co
   }
 }
 
-int run_on_ranks(const std::vector<ReadyHost>& hosts, const std::vector<std::string>& arguments, bool encrypt,
-                 Context& context) {
+std::vector<std::string> taken_back(const Environment& environment) {
+  std::istringstream names(environment.get(kTakenBackVariable).value_or(""));
+  std::vector<std::string> out;
+  for (std::string name; std::getline(names, name, ',');) out.push_back(name);
+  return out;
+}
+
+std::optional<int> run_on_ranks(const std::vector<ReadyHost>& hosts, const RanksCall& call, Context& context) {
   dist::Launch launch;
-  const LaunchKeys keys = encrypt ? hand_out_key(hosts, context) : LaunchKeys();
+  const LaunchKeys keys = call.encrypt ? hand_out_key(hosts, context) : LaunchKeys();
   for (std::size_t i = 0; i < hosts.size(); ++i)
-    launch.places.push_back(place_of(hosts[i], arguments, encrypt ? keys.holders[i] : "", context));
-  if (encrypt) launch.network = network_for_mpi(hosts, context.environment());
+    launch.places.push_back(place_of(hosts[i], call, call.encrypt ? keys.holders[i] : "", context));
+  if (call.encrypt) launch.network = network_for_mpi(hosts, context.environment());
   launch.ssh = context.environment().get("MLX_SSH_COMMAND").value_or("");
   launch.as_root = ::geteuid() == 0;
   context.flush();
   const Interruption& interruption = context.progress().interruption();
   RankView view(context);
-  const dist::RanksEnd end = dist::run_ranks(launch, interruption, view);
+  bool paused = false;
+  const dist::RanksEnd end = dist::run_ranks(launch, interruption, view, [&] {
+    if (!paused && call.pauses && call.pauses()) {
+      paused = true;
+      view.expect_stop();
+    }
+    return paused;
+  });
   view.end();
   keep_logs(view, context);
   if (end.code != 0 && interruption.signal() != 0) return kKilled + interruption.signal();
+  if (end.code != 0 && paused && end.why.empty()) return std::nullopt;
   if (end.code == 0 || (end.why.empty() && end.code <= kKilled)) return end.code;
   throw Error(ErrorKind::kIo,
               end.why.empty() ? fmt::format("a rank was ended by signal {}", end.code - kKilled) : end.why,

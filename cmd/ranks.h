@@ -3,12 +3,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cmd/cli/cli.h"
 #include "cmd/hosts.h"
 #include "dist/communicator.h"
+#include "dist/launch.h"
 #include "dist/lifeline.h"
 #include "dist/pulse.h"
 #include "store/pack/store.h"
@@ -40,9 +42,16 @@ void take_part(dist::Communicator& ranks, const store::Store& store, Context& co
                std::function<void(const Digest& version)> uses = {});
 
 // Runs `mlx ARGUMENTS` on the ranks of this machine, and on those of other hosts `mlx rank`, which take part in it. The
-// ranks of a host share its cores. `encrypt`: they seal what they send each other, under a key of this launch. Returns
-// the exit code.
-int run_on_ranks(const std::vector<ReadyHost>& hosts, const std::vector<std::string>& arguments, bool encrypt,
-                 Context& context);
+// ranks of a host share its cores.
+struct RanksCall {
+  std::vector<std::string> arguments;
+  bool encrypt = false;                 // they seal what they send each other, under a key of this launch
+  std::vector<std::string> taken_back;  // hosts that were lost before, and are among them again: for the run's record
+  dist::Question pauses;                // once it is true, they stop with a checkpoint, quietly
+};
+// Of rank 0, in the launch that it belongs to.
+std::vector<std::string> taken_back(const Environment& environment);
+// The exit code; nullopt if they were stopped because of `pauses`.
+std::optional<int> run_on_ranks(const std::vector<ReadyHost>& hosts, const RanksCall& call, Context& context);
 
 }  // namespace mlx::cmd

@@ -175,6 +175,7 @@ int run_train(const TrainCommand& options, Context& context) {
   train.begun = [](const std::string& run) { tell_run(run); };
   train.merge = options.merge;
   train.verify_every = options.verify_every;
+  train.taken_back = taken_back(context.environment());
   train.memory = allowed_memory(options.memory);
   // Off a terminal it is only in the summary, unless it was asked for.
   if (!options.memory.empty() || isatty(STDERR_FILENO))

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/bytes.h"
@@ -15,8 +17,10 @@
 #include "base/text.h"
 #include "cmd/hosts.h"
 #include "cmd/ranks.h"
+#include "cmd/returning_hosts.h"
 #include "dist/launch_key.h"
 #include "dist/mpi.h"
+#include "dist/returns.h"
 
 namespace mlx::cmd {
 namespace {
@@ -140,13 +144,98 @@ void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& 
   }
 }
 
-std::string hosts_text(const std::vector<ReadyHost>& hosts) {
+int ranks_of(const std::vector<ReadyHost>& hosts) {
   int ranks = 0;
   for (const ReadyHost& host : hosts) ranks += host.host.ranks;
+  return ranks;
+}
+
+std::string hosts_text(const std::vector<ReadyHost>& hosts) {
   const auto count = std::ranges::count_if(hosts, [](const ReadyHost& host) { return host.host.ranks > 0; });
-  return fmt::format("{} of {}", counted(static_cast<std::uint64_t>(ranks), "rank"),
+  return fmt::format("{} of {}", counted(static_cast<std::uint64_t>(ranks_of(hosts)), "rank"),
                      counted(static_cast<std::uint64_t>(count), "host"));
 }
+
+// Runs the ranks, again and again: without the hosts that are lost, and with those that are back.
+class Launcher {
+ public:
+  Launcher(const TrainCommand& options, const std::vector<dist::Host>& hosts, const train::TrainConfig& config,
+           const RankNeeds& needs, std::vector<ReadyHost> ready, Context& context)
+      : options_(options),
+        hosts_(hosts),
+        config_(config),
+        needs_(needs),
+        shares_{config.accumulate, config.ranks_of_model(), options.min_ranks},
+        given_(std::move(ready)),
+        ready_(given_),
+        context_(context) {}
+
+  int run() {
+    // Failures that follow each other soon are not those of hosts.
+    constexpr double kSoon = 60;  // seconds
+    constexpr int kMostSoon = 3;
+    for (int soon = 0;;) {
+      const double begin = seconds_now();
+      std::vector<std::string> suspects;
+      try {
+        if (const std::optional<int> code = run_until_back()) return *code;
+      } catch (const Error& error) {
+        soon = seconds_now() - begin < kSoon ? soon + 1 : 0;
+        if (options_.min_ranks == 0 || error.kind != ErrorKind::kIo || soon == kMostSoon) throw;
+        context_.progress().warn(error.message);
+        suspects = returns_.suspects(seconds_now());
+      }
+      context_.progress().interruption().check();
+      go_on(suspects);
+    }
+  }
+
+ private:
+  // Nullopt if a host is back.
+  std::optional<int> run_until_back() {
+    RanksCall call{arguments_of(options_, config_, ready_, again_), options_.encrypt, taken_back_, {}};
+    again_ = true;
+    if (returns_.missing().empty()) return run_on_ranks(ready_, call, context_);
+    const dist::HostFacts own = own_facts(context_);
+    const int ranks = ranks_of(ready_);
+    const auto can = [&](const dist::Host& host, const dist::HostFacts& facts) {
+      return shares_.usable(ranks + host.ranks) > ranks &&
+             dist::obstacles(own, facts, {needs_.portable, needs_.memory * host.ranks}).empty();
+    };
+    const ReturningHosts asked(given_, returns_, can, context_.environment());
+    call.pauses = [&] { return asked.found(); };
+    return run_on_ranks(ready_, call, context_);
+  }
+
+  void go_on(const std::vector<std::string>& suspects) {
+    const std::vector<std::string> missed = returns_.missing();
+    ready_ = hosts_left(hosts_, shares_, suspects, needs_, context_);
+    std::vector<std::string> back;
+    for (const dist::Host& host : hosts_) {
+      const bool here = std::ranges::any_of(ready_, [&](const ReadyHost& of) { return of.host.name == host.name; });
+      if (!here) returns_.lose(host.name, seconds_now());
+      if (!here || std::ranges::find(missed, host.name) == missed.end()) continue;
+      returns_.take_back(host.name, seconds_now());
+      back.push_back(host.name);
+    }
+    std::ranges::copy(back, std::back_inserter(taken_back_));
+    if (!back.empty()) send_data(ready_, needs_, context_);
+    const std::string who =
+        back.empty() ? "" : fmt::format("{} {} back: ", fmt::join(back, ", "), back.size() == 1 ? "is" : "are");
+    context_.say(fmt::format("{}going on from the last checkpoint on {}", who, hosts_text(ready_)));
+  }
+
+  const TrainCommand& options_;
+  const std::vector<dist::Host>& hosts_;
+  const train::TrainConfig& config_;
+  const RankNeeds& needs_;
+  RankShares shares_;
+  std::vector<ReadyHost> given_, ready_;  // when it began, and now
+  Context& context_;
+  dist::Returns returns_;
+  std::vector<std::string> taken_back_;
+  bool again_ = false;
+};
 
 }  // namespace
 
@@ -190,30 +279,14 @@ void check_encrypt(const TrainCommand& options, const std::vector<dist::Host>& h
 int launch(const TrainCommand& options, const std::vector<dist::Host>& hosts, const train::TrainConfig& config,
            const train::Inquiry& inquiry, Context& context) {
   const RankNeeds needs{inquiry.dataset, inquiry.base, config.portable, inquiry.memory, options.ship};
-  bool again = false;
+  const bool several = hosts.size() > 1;
   std::vector<ReadyHost> ready =
-      hosts.size() > 1 || context.dry_run()
+      several || context.dry_run()
           ? ask_hosts(hosts, needs, context)
           : std::vector<ReadyHost>{{hosts[0], {.program = executable_path(), .cores = threads_here(context)}}};
   if (context.dry_run()) return print_plan(config, ready, inquiry, context), 0;
   send_data(ready, needs, context);
-  // Failures that follow each other soon are not those of hosts.
-  constexpr double kSoon = 60;  // seconds
-  constexpr int kMostSoon = 3;
-  for (int soon = 0;;) {
-    const double begin = seconds_now();
-    try {
-      return run_on_ranks(ready, arguments_of(options, config, ready, again), options.encrypt, context);
-    } catch (const Error& error) {
-      soon = seconds_now() - begin < kSoon ? soon + 1 : 0;
-      if (options.min_ranks == 0 || error.kind != ErrorKind::kIo || soon == kMostSoon) throw;
-      context.progress().warn(error.message);
-    }
-    context.progress().interruption().check();
-    ready = hosts_left(hosts, config.accumulate, config.ranks_of_model(), options.min_ranks, needs, context);
-    again = true;
-    context.say(fmt::format("going on from the last checkpoint on {}", hosts_text(ready)));
-  }
+  return Launcher(options, hosts, config, needs, std::move(ready), context).run();
 }
 
 }  // namespace mlx::cmd

@@ -132,7 +132,8 @@ std::vector<std::string> mpirun_command(const Launch& launch) {
   return argv;
 }
 
-RanksEnd run_ranks(const Launch& launch, const Interruption& interruption, RanksListener& listener) {
+RanksEnd run_ranks(const Launch& launch, const Interruption& interruption, RanksListener& listener,
+                   const Question& pauses) {
   Child mpirun = start(mpirun_command(launch));
   Watch watch(listener);
   RanksEnd out;
@@ -150,7 +151,7 @@ RanksEnd run_ranks(const Launch& launch, const Interruption& interruption, Ranks
       if (out.why.empty()) out.why = watch.why();
       return out;
     }
-    if (!passed_on && interruption.signal() != 0) {
+    if (!passed_on && (interruption.signal() != 0 || (pauses && pauses()))) {
       passed_on = true;
       ::kill(mpirun.process, stop_signal());
     }

@@ -2,6 +2,7 @@
 // each rank, on other hosts by the user's own ssh. What the ranks print comes out of our own streams.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,9 +39,13 @@ struct RanksEnd {
   std::string
       why;  // which rank is lost, or ended by a signal, or why mpirun started none; "" if ranks said it themselves
 };
+// What a launch looks at while ranks run.
+using Question = std::function<bool()>;
 // Runs all ranks to their end. The listener hears what they write to stderr, line by line. An interruption is passed on
 // to the ranks, whose first one says how far it came. A rank that says nothing for some seconds is lost, and the others
 // are ended. If this process dies, however it does, mpirun ends them. Throws kMissing if there is no mpirun.
-RanksEnd run_ranks(const Launch& launch, const Interruption& interruption, RanksListener& listener);
+// Once `pauses` is true, they are asked to stop after their step, as by an interruption.
+RanksEnd run_ranks(const Launch& launch, const Interruption& interruption, RanksListener& listener,
+                   const Question& pauses = {});
 
 }  // namespace mlx::dist

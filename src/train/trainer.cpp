@@ -221,6 +221,7 @@ Json summary_of(const Training& t, const TrainingResult& result) {
                           {"seconds", result.communication.exchanging},
                           {"waiting", result.communication.waiting},
                           {"encrypted", t.options.ranks->encrypted()}};
+    if (!t.options.taken_back.empty()) out["taken_back"] = t.options.taken_back;
     add_ranks(communication, result.ranks, t.data.kind->unit);
     out["communication"] = std::move(communication);
   }

@@ -33,6 +33,7 @@ struct TrainOptions {
   bool encrypted = false;               // they will encrypt what they send
   bool records_only = false;            // rank 0 does not train (remote_sink.h)
   std::int64_t verify_every = 0;        // LoopOptions::verify_every
+  std::vector<std::string> taken_back;  // hosts that were lost in this training and are back: for the run's record
 };
 
 struct TrainOutcome {
