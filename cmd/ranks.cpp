@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cmd/backend.h"
+#include "cmd/cli/standard_error.h"
 #include "cmd/data_memory.h"
 #include "cmd/launch_keys.h"
 #include "cmd/rank_view.h"
@@ -45,6 +46,20 @@ dist::Place place_of(const ReadyHost& host, const RanksCall& call, const std::st
   // MPI gives the first rank a terminal of its own, which says nothing about ours.
   out.variables.emplace_back(context.colour() ? "CLICOLOR_FORCE" : "NO_COLOR", "1");
   return out;
+}
+
+void say_lost(const std::string& what) {
+  write_stderr(fmt::format(
+      "mlx: error: {}\nhint: the same command continues from the last checkpoint, on any number of ranks\n", what));
+}
+
+// MPI would wait for the lost rank for ever. What has started the ranks ends all when one ends like this.
+[[noreturn]] void end_because_lost() {
+  ::_exit(static_cast<int>(ErrorKind::kIo));
+}
+
+void warn_unwatched(const std::string& why) {
+  write_stderr(fmt::format("mlx: warning: a rank that hangs may not be noticed: {}\n", why));
 }
 
 // Ranks whose launcher holds a key for them seal what they send.
@@ -158,9 +173,16 @@ std::unique_ptr<dist::Communicator> join_ranks(std::int64_t wanted, Context& con
   return sealed_if_wanted(dist::join_ranks(started), context);
 }
 
-Ties ties_of(const dist::Communicator* ranks, Context& context) {
+Ties ties_of(dist::Communicator* ranks, Context& context) {
   Ties out;
-  if (!ranks || !context.environment().get(dist::kPulseVariable)) return out;
+  if (!ranks) return out;
+  if (!context.environment().get(dist::kPulseVariable)) {
+    const Interruption& interruption = context.progress().interruption();
+    out.watch = std::make_unique<dist::MutualWatch>(
+        *ranks, dist::MutualWatch::Hears{say_lost, end_because_lost, [&] { return interruption.signal() != 0; },
+                                         warn_unwatched});
+    return out;
+  }
   out.lifeline = std::make_unique<dist::Lifeline>();
   out.pulse = std::make_unique<dist::Pulse>(*ranks, STDERR_FILENO);
   return out;

@@ -12,6 +12,7 @@
 #include "dist/communicator.h"
 #include "dist/launch.h"
 #include "dist/lifeline.h"
+#include "dist/mutual_watch.h"
 #include "dist/pulse.h"
 #include "store/pack/store.h"
 #include "train/config/config.h"
@@ -33,9 +34,10 @@ std::unique_ptr<dist::Communicator> join_ranks(std::int64_t wanted, Context& con
 struct Ties {
   std::unique_ptr<dist::Lifeline> lifeline;
   std::unique_ptr<dist::Pulse> pulse;
+  std::unique_ptr<dist::MutualWatch> watch;  // where nobody listens
 };
-// `ranks`: null for none.
-Ties ties_of(const dist::Communicator* ranks, Context& context);
+// `ranks`: null for none. All ranks call it at the same time.
+Ties ties_of(dist::Communicator* ranks, Context& context);
 
 // Takes part in what rank 0 trains, with data from the store. `uses`: OtherRank::uses. Errors name this rank.
 void take_part(dist::Communicator& ranks, const store::Store& store, Context& context,

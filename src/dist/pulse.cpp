@@ -38,12 +38,16 @@ Pulse::~Pulse() {
   beat(true);
 }
 
+std::string beat_line(const Communicator& ranks, bool ended) {
+  const Activity& now = ranks.activity();
+  return fmt::format("{}{} {} {} {} {} {} {:.6f} {:.6f} {:.6f} {:.6f} {} {}\n", kMark, ranks.rank(),
+                     ended ? "ended" : "alive", now.step.load(), now.waits_for.load(), now.units.load(),
+                     now.bytes_sent.load(), now.seconds.load(), now.reading.load(), now.waiting.load(), cpu_seconds(),
+                     now.unit.load(), ranks.name());
+}
+
 void Pulse::beat(bool ended) const {
-  const Activity& now = ranks_.activity();
-  const std::string line = fmt::format("{}{} {} {} {} {} {} {:.6f} {:.6f} {:.6f} {:.6f} {} {}\n", kMark, ranks_.rank(),
-                                       ended ? "ended" : "alive", now.step.load(), now.waits_for.load(),
-                                       now.units.load(), now.bytes_sent.load(), now.seconds.load(), now.reading.load(),
-                                       now.waiting.load(), cpu_seconds(), now.unit.load(), ranks_.name());
+  const std::string line = beat_line(ranks_, ended);
   [[maybe_unused]] const ssize_t written = ::write(stream_, line.data(), line.size());
 }
 

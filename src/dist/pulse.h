@@ -47,6 +47,8 @@ struct Beat {
   std::string unit;  // "images"
   std::string name;  // "rank 2 on b"
 };
+// What a rank says of itself now, with the end of the line.
+std::string beat_line(const Communicator& ranks, bool ended);
 // A line of a stream; nullopt if it is something else that the rank says.
 std::optional<Beat> parse_beat(std::string_view line);
 
