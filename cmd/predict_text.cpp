@@ -2,11 +2,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <charconv>
+#include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cmd/cli/standard_input.h"
 #include "cmd/predict.h"
 #include "cmd/prediction_file.h"
@@ -17,6 +21,7 @@ namespace mlx::cmd {
 namespace {
 
 constexpr std::int64_t kMostTokens = 1 << 24, kMostTexts = 1 << 16;
+constexpr double kLargestLogit = 1e6;  // of a bias or penalty
 constexpr std::size_t kLongestPrompt = std::size_t{64} << 20;
 
 void check(const PredictOptions& options) {
@@ -30,8 +35,49 @@ void check(const PredictOptions& options) {
   between("--seed", options.seed, 0, std::numeric_limits<std::int64_t>::max());
   if (!(options.temperature >= 0 && options.temperature <= 1000))
     fail(ErrorKind::kUsage, "--temperature: expected a number from 0 to 1000, got {}", options.temperature);
-  if (!(options.top_p > 0 && options.top_p <= 1))
-    fail(ErrorKind::kUsage, "--top-p: expected a number above 0 and at most 1, got {}", options.top_p);
+  const auto share = [](const char* name, double value) {
+    if (!(value > 0 && value <= 1))
+      fail(ErrorKind::kUsage, "{}: expected a number above 0 and at most 1, got {}", name, value);
+  };
+  share("--top-p", options.top_p);
+  share("--typical", options.typical);
+  if (!(options.min_p >= 0 && options.min_p <= 1))
+    fail(ErrorKind::kUsage, "--min-p: expected a number from 0 to 1, got {}", options.min_p);
+  if (!(options.repetition > 0 && options.repetition <= 1000))
+    fail(ErrorKind::kUsage, "--repetition-penalty: expected a number above 0 and at most 1000, got {}",
+         options.repetition);
+  for (const auto& [name, value] :
+       {std::pair{"--frequency-penalty", options.frequency}, std::pair{"--presence-penalty", options.presence}})
+    if (!(std::fabs(value) <= kLargestLogit))
+      fail(ErrorKind::kUsage, "{}: expected a number from -{} to {}, got {}", name, kLargestLogit, kLargestLogit,
+           value);
+}
+
+// "42=-100": a token and what is added to its logit.
+std::pair<std::int32_t, double> bias_of(const std::string& text) {
+  const char *const begin = text.data(), *const end = begin + text.size();
+  std::int32_t token = 0;
+  double bias = 0;
+  const auto number = std::from_chars(begin, end, token);
+  const bool named = number.ec == std::errc() && number.ptr != end && *number.ptr == '=';
+  const auto value = named ? std::from_chars(number.ptr + 1, end, bias) : number;
+  if (!named || value.ec != std::errc() || value.ptr != end || token < 0 || !(std::fabs(bias) <= kLargestLogit))
+    fail(ErrorKind::kUsage, "--logit-bias: expected a token and a number, such as 42=-100, got '{}'", printable(text));
+  return {token, bias};
+}
+
+infer::Sampling sampling_of(const PredictOptions& options) {
+  infer::Sampling sampling{.repetition = options.repetition,
+                           .frequency = options.frequency,
+                           .presence = options.presence,
+                           .temperature = options.temperature,
+                           .top_k = options.top_k,
+                           .typical = options.typical,
+                           .top_p = options.top_p,
+                           .min_p = options.min_p,
+                           .seed = static_cast<std::uint64_t>(options.seed)};
+  for (const std::string& text : options.bias) sampling.bias.push_back(bias_of(text));
+  return sampling;
 }
 
 // Standard input without its last newline. A terminal is read only if `asked`.
@@ -95,8 +141,7 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
   const auto [prompt, start] = prompt_of(options, inputs, context);
   std::vector<std::int32_t> stop;
   if (!options.stop.empty()) stop = tokenizer_of(inputs).encode(options.stop, "--stop");
-  const infer::Sampling sampling{options.temperature, options.top_k, options.top_p,
-                                 static_cast<std::uint64_t>(options.seed)};
+  const infer::Sampling sampling = sampling_of(options);
   infer::Generator generator(inputs.model, [&context] { context.progress().check_interrupted(); });
   Json texts = Json::array();
   Speed speed;

@@ -149,7 +149,7 @@ Generated Generator::generate(const std::vector<std::int32_t>& prompt, std::int6
       const bool full = s.held + 1 > context();
       logits = full ? s.restart(last(all, std::max<std::int64_t>(1, context() / 2))) : s.advance(last(all, 1));
     }
-    const std::int32_t token = draw(logits, sampling, sample, static_cast<std::uint64_t>(i));
+    const std::int32_t token = draw(logits, sampling, sample, static_cast<std::uint64_t>(i), {prompt, out.tokens});
     all.push_back(token);
     out.tokens.push_back(token);
     emit(token);

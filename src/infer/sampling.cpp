@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "base/error.h"
@@ -22,23 +24,47 @@ double unit(std::uint64_t seed, std::uint64_t sample, std::uint64_t index) {
 }
 
 void check(const Sampling& sampling) {
-  if (!(sampling.temperature >= 0) || sampling.top_k < 0 || !(sampling.top_p > 0 && sampling.top_p <= 1)) {
-    fail(ErrorKind::kUsage,
-         "sampling: expected a temperature and top_k of at least 0, and top_p above 0 and at most 1");
+  const auto share = [](double p) { return p > 0 && p <= 1; };
+  if (!(sampling.temperature >= 0) || sampling.top_k < 0 || !share(sampling.top_p) || !share(sampling.typical) ||
+      !(sampling.min_p >= 0 && sampling.min_p <= 1) || !(sampling.repetition > 0)) {
+    fail(
+        ErrorKind::kUsage,
+        "sampling: expected a temperature and top_k of at least 0, top_p and typical above 0 and at most 1, min_p from "
+        "0 to 1, and repetition above 0");
   }
 }
 
-}  // namespace
+bool changes_logits(const Sampling& s) {
+  return !s.bias.empty() || s.repetition != 1 || s.frequency != 0 || s.presence != 0;
+}
 
-std::int32_t draw(std::span<const float> logits, const Sampling& sampling, std::uint64_t sample, std::uint64_t index) {
-  check(sampling);
-  CHECK(!logits.empty());
-  const bool wrong = std::ranges::any_of(logits, [](float v) { return std::isnan(v) || v == INFINITY; });
-  const auto best = static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
-  const float most = logits[static_cast<std::size_t>(best)];
-  if (wrong || most == -INFINITY) fail(ErrorKind::kCorrupt, "the model's logits are not finite");
-  if (sampling.temperature == 0) return best;
+std::vector<float> changed(std::span<const float> logits, const Sampling& sampling, const Before& before) {
+  std::vector<float> out(logits.begin(), logits.end());
+  const auto of = [&](std::int32_t token) -> float& {
+    if (token < 0 || static_cast<std::size_t>(token) >= out.size())
+      fail(ErrorKind::kUsage, "the model has {} tokens, there is no token {}", out.size(), token);
+    return out[static_cast<std::size_t>(token)];
+  };
+  for (const auto& [token, bias] : sampling.bias) of(token) += static_cast<float>(bias);
+  std::map<std::int32_t, int> times;  // in the text
+  for (const std::int32_t token : before.text) ++times[token];
+  std::set<std::int32_t> occurred(before.prompt.begin(), before.prompt.end());
+  occurred.insert(before.text.begin(), before.text.end());
+  const auto repetition = static_cast<float>(sampling.repetition);
+  for (const std::int32_t token : occurred) of(token) = of(token) > 0 ? of(token) / repetition : of(token) * repetition;
+  for (const auto& [token, count] : times)
+    of(token) -= static_cast<float>(count * sampling.frequency + sampling.presence);
+  return out;
+}
 
+struct Candidate {
+  std::int32_t token = 0;
+  double weight = 0;  // its probability, not normalised
+};
+using Candidates = std::vector<Candidate>;  // from the most likely on
+
+// The `top_k` most likely, or all.
+Candidates candidates_of(std::span<const float> logits, const Sampling& sampling, float most) {
   std::vector<std::int32_t> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);
   const auto before = [&](std::int32_t a, std::int32_t b) {
@@ -50,21 +76,69 @@ std::int32_t draw(std::span<const float> logits, const Sampling& sampling, std::
     tokens.resize(static_cast<std::size_t>(sampling.top_k));
   }
   std::ranges::sort(tokens, before);
-  std::vector<double> upto;  // unnormalised, summed from the most likely on
-  upto.reserve(tokens.size());
-  double total = 0;
+  Candidates out;
+  out.reserve(tokens.size());
   for (const std::int32_t token : tokens) {
     const double logit = static_cast<double>(logits[static_cast<std::size_t>(token)]) - static_cast<double>(most);
-    upto.push_back(total += std::exp(logit / sampling.temperature));
+    out.push_back({token, std::exp(logit / sampling.temperature)});
   }
-  if (sampling.top_p < 1) {
-    const auto last = std::ranges::lower_bound(upto, sampling.top_p * total);
-    upto.erase(last + (last != upto.end()), upto.end());
-  }
+  return out;
+}
+
+// Summed from the most likely on.
+std::vector<double> sums_of(const Candidates& candidates) {
+  std::vector<double> upto;
+  upto.reserve(candidates.size());
+  double total = 0;
+  for (const Candidate& each : candidates) upto.push_back(total += each.weight);
+  return upto;
+}
+
+// The first ones that together have the share p of all.
+void keep_first(Candidates& candidates, double p) {
+  const std::vector<double> upto = sums_of(candidates);
+  const auto kept = static_cast<std::size_t>(std::ranges::lower_bound(upto, p * upto.back()) - upto.begin()) + 1;
+  if (kept < candidates.size()) candidates.resize(kept);
+}
+
+void keep_typical(Candidates& candidates, double p) {
+  const double total = sums_of(candidates).back();
+  const auto information = [total](const Candidate& each) { return -std::log(each.weight / total); };
+  double entropy = 0;
+  for (const Candidate& each : candidates)
+    if (each.weight > 0) entropy += each.weight / total * information(each);
+  const auto distance = [&](const Candidate& each) { return std::fabs(information(each) - entropy); };
+  Candidates near = candidates;
+  std::ranges::stable_sort(near, {}, distance);
+  keep_first(near, p);
+  const double furthest = distance(near.back());
+  std::erase_if(candidates, [&](const Candidate& each) { return distance(each) > furthest; });
+}
+
+}  // namespace
+
+std::int32_t draw(std::span<const float> logits, const Sampling& sampling, std::uint64_t sample, std::uint64_t index,
+                  const Before& before) {
+  check(sampling);
+  CHECK(!logits.empty());
+  std::vector<float> own;
+  if (changes_logits(sampling)) logits = own = changed(logits, sampling, before);
+  const bool wrong = std::ranges::any_of(logits, [](float v) { return std::isnan(v) || v == INFINITY; });
+  const auto best = static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
+  const float most = logits[static_cast<std::size_t>(best)];
+  if (wrong || most == -INFINITY) fail(ErrorKind::kCorrupt, "the model's logits are not finite");
+  if (sampling.temperature == 0) return best;
+
+  Candidates candidates = candidates_of(logits, sampling, most);
+  if (sampling.typical < 1) keep_typical(candidates, sampling.typical);
+  if (sampling.top_p < 1) keep_first(candidates, sampling.top_p);
+  const double least = sampling.min_p * candidates.front().weight;
+  std::erase_if(candidates, [least](const Candidate& each) { return each.weight < least; });
+  const std::vector<double> upto = sums_of(candidates);
   const double at = unit(sampling.seed, sample, index) * upto.back();
   const auto chosen = std::min<std::ptrdiff_t>(std::ranges::upper_bound(upto, at) - upto.begin(),
                                                static_cast<std::ptrdiff_t>(upto.size()) - 1);
-  return tokens[static_cast<std::size_t>(chosen)];
+  return candidates[static_cast<std::size_t>(chosen)].token;
 }
 
 }  // namespace mlx::infer

@@ -41,6 +41,20 @@ double real(JsonReader& in, std::string_view name, bool zero, double most) {
        zero ? "from 0 to" : "above 0 and at most", most, text.substr(0, 40));
 }
 
+// May be negative, which favours what occurred.
+double penalty(JsonReader& in, std::string_view name) {
+  constexpr double kMost = 1e6;
+  const std::string_view text = JsonReader(in).raw();
+  try {
+    const double value = in.real();
+    if (value >= -kMost && value <= kMost) return value;
+  } catch (const Error&) {
+    // As above.
+  }
+  fail(ErrorKind::kUsage, "parameter '{}': expected a number from -{} to {}, got {}", name, kMost, kMost,
+       text.substr(0, 40));
+}
+
 struct Parameter {
   const char* name;
   void (*read)(JsonReader& in, GenerateRequest& to);
@@ -52,6 +66,14 @@ const Parameter kParameters[] = {
      [](JsonReader& in, GenerateRequest& to) { to.sampling.temperature = real(in, "temperature", true, 1000); }},
     {"top_k", [](JsonReader& in, GenerateRequest& to) { to.sampling.top_k = integer(in, "top_k", 0, kMostTokens); }},
     {"top_p", [](JsonReader& in, GenerateRequest& to) { to.sampling.top_p = real(in, "top_p", false, 1); }},
+    {"min_p", [](JsonReader& in, GenerateRequest& to) { to.sampling.min_p = real(in, "min_p", true, 1); }},
+    {"typical", [](JsonReader& in, GenerateRequest& to) { to.sampling.typical = real(in, "typical", false, 1); }},
+    {"repetition_penalty",
+     [](JsonReader& in, GenerateRequest& to) { to.sampling.repetition = real(in, "repetition_penalty", false, 1000); }},
+    {"frequency_penalty",
+     [](JsonReader& in, GenerateRequest& to) { to.sampling.frequency = penalty(in, "frequency_penalty"); }},
+    {"presence_penalty",
+     [](JsonReader& in, GenerateRequest& to) { to.sampling.presence = penalty(in, "presence_penalty"); }},
     {"seed",
      [](JsonReader& in, GenerateRequest& to) {
        to.sampling.seed = static_cast<std::uint64_t>(integer(in, "seed", 0, std::numeric_limits<std::int64_t>::max()));

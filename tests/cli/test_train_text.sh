@@ -120,6 +120,24 @@ sed 's/name = "chars"/name = "small"/; s/family = "gpt2"/family = "llama"/' char
 expect 0 mlx train -c small.toml
 quantized small 5  # the head has weights of its own
 
+# Sampling: what is forbidden is not written, what is rewarded is; the serving of each is tested by its parser.
+expect 0 mlx predict small@v1 --prompt "mill sto" --temperature 0 --max-tokens 1 --json
+token=$(json "d['texts'][0]['tokens'][0]")
+expect 0 mlx predict small@v1 --prompt "mill sto" --temperature 0 --max-tokens 6 --logit-bias "$token=-1000" --json
+same "$(json "$token in d['texts'][0]['tokens']")" False
+expect 0 mlx predict small@v1 --prompt "mill sto" --temperature 0 --max-tokens 6 --logit-bias "$token=1000" --json
+same "$(json "set(d['texts'][0]['tokens']) == {$token}")" True
+expect 0 mlx predict small@v1 --prompt "mill sto" --temperature 0 --max-tokens 6 --logit-bias "$token=1000" --presence-penalty 2000 --json
+same "$(json "d['texts'][0]['tokens'].count($token)")" 1
+expect 0 mlx predict small@v1 --prompt "mill sto" --min-p 1 --max-tokens 1 --json
+same "$(json "d['texts'][0]['tokens'][0]")" "$token"
+expect 0 mlx predict small@v1 --prompt "mill sto" --typical 0.9 --repetition-penalty 1.2 --frequency-penalty 0.1 --max-tokens 4
+for bias in 1 =2 1= -1=3 1=x 1=1e9 99999=1; do error 2 "token" mlx predict small@v1 --prompt mi --logit-bias "$bias"; done
+for option in "--min-p 2" "--typical 0" "--repetition-penalty 0" "--frequency-penalty 1e9" "--presence-penalty nan"; do
+  # shellcheck disable=SC2086
+  error 2 "${option% *}" mlx predict small@v1 --prompt mi $option
+done
+
 # Weights in groups: four or eight bits, without data; a width of 32 has whole groups.
 sed 's/name = "small"/name = "wide"/; s/width = 16/width = 32/' small.toml >wide.toml
 expect 0 mlx train -c wide.toml

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "../nn/built.h"
+#include "base/error.h"
 #include "graph/passes/passes.h"
 #include "graph/session/session.h"
 #include "infer/generate.h"
@@ -172,6 +174,48 @@ TEST_CASE("generate: bug: prompts of any length are planned in a few sizes, and 
     CHECK(generator.plans() <= 6);
     CHECK(whole.plans() == 80);
   }
+}
+
+TEST_CASE("draw: min-p and typical keep what they say") {
+  // Probabilities 0.5, 0.25, 0.125 and four times 1/32; the entropy is 2 bits.
+  std::vector<float> logits;
+  for (const double p : {0.5, 0.25, 0.125, 0.03125, 0.03125, 0.03125, 0.03125})
+    logits.push_back(static_cast<float>(std::log(p)));
+  const auto drawn = [&](const Sampling& sampling) {
+    std::set<std::int32_t> out;
+    for (std::uint64_t i = 0; i < 4000; ++i) out.insert(draw(logits, sampling, 0, i));
+    return out;
+  };
+  CHECK(drawn({.min_p = 0.2}) == std::set<std::int32_t>{0, 1, 2});
+  CHECK(drawn({.min_p = 1}) == std::set<std::int32_t>{0});
+  CHECK(drawn({.typical = 0.2}) == std::set<std::int32_t>{1});  // whose information is the entropy
+  CHECK(drawn({.typical = 0.85}) == std::set<std::int32_t>{0, 1, 2});
+  CHECK(drawn({.typical = 0.85, .top_p = 0.6}) == std::set<std::int32_t>{0, 1});
+  CHECK(drawn({}).size() == 7);
+}
+
+TEST_CASE("draw: biases and penalties change the logits of the tokens that they are for") {
+  const std::vector<float> logits{1.0f, 2.0f, -1.0f, 1.5f};
+  const std::vector<std::int32_t> prompt{1, 2}, text{3, 3, 1};
+  const auto best = [&](Sampling sampling, const Before& before = {}) {
+    sampling.temperature = 0;
+    return draw(logits, sampling, 0, 0, before);
+  };
+  CHECK(best({}) == 1);
+  CHECK(best({.bias = {{2, 10.0}}}) == 2);
+  CHECK(best({.bias = {{1, -100.0}}}) == 3);
+  CHECK(best({.repetition = 1.5}, {prompt, {}}) == 3);  // 2 / 1.5 is less than 1.5
+  CHECK(best({.repetition = 3}, {prompt, text}) == 0);  // 1 and 3 are both there
+  CHECK(best({.repetition = 0.1}, {{prompt.data(), 1}, {}}) == 1);
+  CHECK(best({.frequency = 0.6}, {prompt, text}) == 1);  // 2 - 0.6 beside 1.5 - 1.2 and 1
+  CHECK(best({.frequency = 1.1}, {{}, text}) == 0);
+  CHECK(best({.presence = 0.6}, {{}, {text.data(), 1}}) == 1);
+  CHECK(best({.presence = 1.2}, {prompt, text}) == 0);
+  CHECK(best({.presence = 1.2}, {prompt, {}}) == 1);  // the prompt is no text
+  for (const std::int32_t token : {-1, 4}) CHECK_THROWS_AS(best({.bias = {{token, 1.0}}}), Error);
+  for (const Sampling& wrong : {Sampling{.repetition = 0}, Sampling{.typical = 0}, Sampling{.typical = 1.1},
+                                Sampling{.min_p = -0.1}, Sampling{.min_p = 1.5}, Sampling{.min_p = NAN}})
+    CHECK_THROWS_AS(draw(logits, wrong, 0, 0), Error);
 }
 
 TEST_CASE("draw: frequencies match the probabilities; temperature, top-k and top-p have their effect") {

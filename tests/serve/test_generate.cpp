@@ -53,8 +53,18 @@ TEST_CASE("generate: the text of prediction for the same prompt, parameters and 
   CHECK(text("Ab", R"("max_tokens":40,"temperature":0)") == predicted(model, "Ab", 40, {.temperature = 0}));
   CHECK(text("Ab", "") == predicted(model, "Ab", 200, {.temperature = 0.8}));
   CHECK(text("", R"("max_tokens":5)") == predicted(model, "", 5, {.temperature = 0.8}));
-  const infer::Sampling sampling{.temperature = 1.5, .top_k = 9, .top_p = 0.9, .seed = 4};
-  const std::string parameters = R"("max_tokens":30,"temperature":1.5,"top_k":9,"top_p":0.9,"seed":4)";
+  const infer::Sampling sampling{.repetition = 1.2,
+                                 .frequency = -0.5,
+                                 .presence = 0.25,
+                                 .temperature = 1.5,
+                                 .top_k = 9,
+                                 .typical = 0.95,
+                                 .top_p = 0.9,
+                                 .min_p = 0.01,
+                                 .seed = 4};
+  const std::string parameters =
+      R"("max_tokens":30,"temperature":1.5,"top_k":9,"typical":0.95,"top_p":0.9,"min_p":0.01,"repetition_penalty":1.2,)"
+      R"("frequency_penalty":-0.5,"presence_penalty":0.25,"seed":4)";
   CHECK(text("x", parameters) == predicted(model, "x", 30, sampling));
   CHECK(text("x", R"("max_tokens":30,"seed":5)") != text("x", R"("max_tokens":30,"seed":6)"));
   CHECK(text("x", R"("max_tokens":0)").empty());
@@ -127,6 +137,9 @@ TEST_CASE("generate: what is wrong with a request is said with 400") {
       {ask_for("a", R"("max_tokens":"1")"), "got \"1\""},
       {ask_for("a", R"("temperature":-0.1)"), "'temperature': expected a number from 0 to 1000, got -0.1"},
       {ask_for("a", R"("temperature":null)"), "got null"},
+      {ask_for("a", R"("min_p":2)"), "'min_p': expected a number from 0 to 1, got 2"},
+      {ask_for("a", R"("presence_penalty":1e7)"), "'presence_penalty': expected a number from -1000000 to 1000000"},
+      {ask_for("a", R"("repetition_penalty":0)"), "'repetition_penalty': expected a number above 0"},
       {ask_for("a", R"("top_p":0)"), "'top_p': expected a number above 0 and at most 1, got 0"},
       {ask_for("a", R"("top_k":16777217)"), "got 16777217"},
       {ask_for("a", R"("seed":9223372036854775808)"), "got 9223372036854775808"},
