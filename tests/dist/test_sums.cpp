@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "dist/gradient_sum.h"
 #include "ranks.h"
@@ -217,6 +219,69 @@ TEST_CASE("gradients are summed by buckets, in whatever order a micro-batch adds
     if (cost.bytes_sent > all * 4 - 1024 && cost.bytes_sent < all * 4 + 1024) ++right;
   });
   CHECK_EQ(right, 2 * (static_cast<int>(counts.size()) + 1));
+}
+
+TEST_CASE("sums of several steps are on their way at once, and each waits for its turn") {
+  constexpr int kSteps = 9, kWaiting = 3;
+  constexpr std::int64_t kCount = 70'000;  // a bucket of its own
+  const auto value_of = [](int step, int term) { return term_of(100 * step + term, kCount); };
+  for (const int ranks : {1, 2, 3, 8}) {
+    std::vector<std::vector<float>> expected;
+    for (int step = 0; step < kSteps; ++step) {
+      TreeSum sum(kCount, 0, 1, 8);
+      for (int term = 0; term < 8; ++term) sum.put(0, value_of(step, term)), sum.add();
+      expected.emplace_back(sum.result(), sum.result() + kCount);
+    }
+    std::atomic<int> right = 0;
+    on_ranks(ranks, [&](Communicator& communicator) {
+      GradientSum sum(communicator, 8, {{kCount}, {5}, {kCount}}, true, kWaiting);
+      int ended = 0;
+      const auto end_first = [&] {
+        sum.wait();
+        const std::vector<float>& whole = expected[static_cast<std::size_t>(ended++)];
+        if (same_bits(sum.sum(0), whole) && same_bits(sum.sum(2), whole) && sum.sum(1)[0] == 8) ++right;
+        sum.end_step();
+      };
+      for (int step = 0; step < kSteps; ++step) {
+        if (communicator.rank() == ranks - 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        for (int term = sum.terms().begin; term < sum.terms().end; ++term) {
+          for (const std::size_t i : {0u, 2u}) sum.add(i, value_of(step, term));
+          sum.add(1, std::vector<float>(5, 1.0f));
+          sum.end_term();
+        }
+        CHECK_EQ(sum.waits(), step - ended + 1);
+        if (sum.waits() > kWaiting) end_first();
+        if (step != 5) continue;
+        // What waits goes on in another process.
+        sum.settle();
+        GradientSum other(communicator, 8, {{kCount}, {5}, {kCount}}, true, kWaiting);
+        for (int waiting = 0; waiting < sum.waits(); ++waiting) {
+          const std::vector<std::span<float>> to = other.restore();
+          for (std::size_t i = 0; i < to.size(); ++i) std::ranges::copy(sum.sum_of_waiting(waiting, i), to[i].begin());
+        }
+        other.wait();
+        if (same_bits(other.sum(2), expected[static_cast<std::size_t>(ended)])) ++right;
+      }
+      while (sum.waits() > 0) end_first();
+    });
+    CHECK_EQ(right, ranks * (kSteps + 1));
+  }
+}
+
+TEST_CASE("an exchange that fails is told where the sum is waited for, also while others wait") {
+  CHECK_THROWS_WITH(on_ranks(2,
+                             [](Communicator& communicator) {
+                               GradientSum sum(communicator, 2, {{100}}, true, 2);
+                               const int steps = communicator.rank() == 1 ? 1 : 3;
+                               for (int step = 0; step < steps; ++step) {
+                                 sum.add(0, std::vector<float>(100));
+                                 sum.end_term();
+                               }
+                               sum.wait();
+                               sum.end_step();
+                               if (communicator.rank() == 0) sum.wait();
+                             }),
+                    "rank 1 is gone");
 }
 
 TEST_CASE("an exchange that fails is told where the sum is waited for") {
