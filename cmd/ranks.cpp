@@ -90,14 +90,8 @@ void refuse_other_launchers(const Environment& environment) {
   }
 }
 
-void refuse_mixup(const train::TrainConfig& config, std::int64_t ranks) {
-  if (ranks > 1 && config.reading.augment.mixup > 0)
-    fail(ErrorKind::kUsage, "{}: [data.augment] mixup mixes the images of one rank, there are {}", config.file, ranks);
-}
-
 // Local SGD: each rank is a worker, and their number is part of the config.
 train::TrainConfig config_for_workers(train::TrainConfig config, std::vector<std::string> sets, std::int64_t ranks) {
-  refuse_mixup(config, ranks);
   ranks = std::max<std::int64_t>(1, ranks);
   if (config.local_sgd.workers == ranks) return config;
   if (config.local_sgd.workers > 1) {
@@ -156,7 +150,6 @@ train::TrainConfig config_for_ranks(const std::string& file, const std::vector<s
                             sharers),
                 fmt::format("cut batches into more of them, such as --set train.accumulate={}", 4 * sharers));
   }
-  refuse_mixup(config, ranks);
   return config;
 }
 

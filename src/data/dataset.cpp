@@ -37,10 +37,11 @@ std::int64_t Description::batch_bytes(const BatchOptions& options) const {
     case Form::kTokens:
       return ahead + options.batch * options.context * 8;
   }
-  // A batch and the next one; images before mixup.
+  // A batch and the next one; images before mixup, and on several ranks their partners in all of these.
   const bool mixed = options.augment.mixup > 0;
   const std::int64_t pixels = height * width * channels;
-  return ahead + options.batch * (2 * (pixels + (mixed ? outputs : 0) + 1) + (mixed ? pixels : 0)) * 4;
+  return ahead + options.batch * (2 * (pixels + (mixed ? outputs : 0) + 1) + (mixed ? pixels : 0)) * 4 +
+         (mixed && options.ranks > 1 ? options.batch * 3 * pixels * 4 : 0);
 }
 
 // Two windows of an epoch, which may be shorter than both.

@@ -134,6 +134,14 @@ std::int64_t Order::batches() const {
   return count_ / batch_ + (drop_last_ || last_.size() == 0 ? 0 : 1);
 }
 
+std::int64_t Order::batches_of_all() const {
+  return count_ / batch_ + (drop_last_ || count_ % batch_ == 0 ? 0 : 1);
+}
+
+std::int64_t Order::size_of_batch(std::int64_t batch) const {
+  return std::min(batch_, count_ - batch * batch_);
+}
+
 std::int64_t Order::position_of(std::int64_t place) const {
   const std::int64_t whole = count_ / batch_ * share_.size();
   if (place >= whole) return count_ / batch_ * batch_ + last_.begin + place - whole;

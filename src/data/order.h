@@ -83,6 +83,14 @@ class Order {
     const std::int64_t position = shared_ ? position_of(place) : place;
     return order_.empty() ? position : order_[position];
   }
+  // The example at a place of a batch as all ranks have it; how many it has, and where this rank's share begins in it.
+  std::int64_t in_batch(std::int64_t batch, std::int64_t place) const {
+    const std::int64_t position = batch * batch_ + place;
+    return order_.empty() ? position : order_[position];
+  }
+  std::int64_t size_of_batch(std::int64_t batch) const;
+  std::int64_t share_begin(std::int64_t batch) const { return (batch < count_ / batch_ ? share_ : last_).begin; }
+  std::int64_t batches_of_all() const;
   std::int64_t index() const { return next_ - 1; }  // of the batch
   std::int64_t begin() const { return index() * share_.size(); }
   std::int64_t next() const { return next_ * share_.size(); }  // the place of the next batch

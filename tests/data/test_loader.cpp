@@ -265,6 +265,59 @@ TEST_CASE("mixup: each image and its label are mixed with a partner's, by one sh
   CHECK(from_second[0].shares == got[1].shares);
 }
 
+TEST_CASE("mixup: what several ranks have of a batch is what one has") {
+  Images examples = made_up(100, 8, 8, 1);
+  for (std::int32_t& label : examples.labels) label %= 10;
+  Pool pool(3);
+  for (const bool raw : {false, true}) {
+    for (const bool drop_last : {false, true}) {
+      CAPTURE(raw);
+      CAPTURE(drop_last);
+      Loader::Options options;
+      options.batch = 24;
+      options.seed = 4;
+      options.shuffle = true;
+      options.drop_last = drop_last;
+      options.raw = raw;
+      options.normalization = kGrey;
+      options.augment = {.shift = 2, .flip = true, .mixup = 0.4};
+      Loader alone(examples, options, pool);
+      const std::vector<Batch> whole = epoch_of(alone, 2);
+      REQUIRE(whole.size() == (drop_last ? 4 : 5));
+      for (const int ranks : {2, 3}) {
+        CAPTURE(ranks);
+        std::vector<std::vector<Batch>> parts;
+        options.ranks = ranks;
+        for (options.rank = 0; options.rank < ranks; ++options.rank) {
+          Loader loader(examples, options, pool);
+          parts.push_back(epoch_of(loader, 2));
+        }
+        options.rank = 0, options.ranks = 1;
+        for (std::size_t at = 0; at < whole.size(); ++at) {
+          Batch joined;
+          const auto add = [](auto& to, const auto& from, std::int64_t count) {
+            to.insert(to.end(), from.begin(), from.begin() + count);
+          };
+          for (const std::vector<Batch>& part : parts) {
+            if (at >= part.size()) continue;  // no example of the last batch
+            const Batch& own = part[at];
+            CHECK(own.share == whole[at].share);
+            add(joined.shares, own.shares, own.count * 10);
+            if (!raw) add(joined.images, own.images, own.count * 64);
+            if (!raw) continue;
+            add(joined.raw.pixels, own.raw.pixels, own.count * 64);
+            add(joined.partners.pixels, own.partners.pixels, own.count * 64);
+          }
+          CHECK(joined.shares == whole[at].shares);
+          CHECK(joined.images == whole[at].images);
+          CHECK(joined.raw.pixels == whole[at].raw.pixels);
+          CHECK(joined.partners.pixels == whole[at].partners.pixels);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("mixup: shares have the mean and variance of their beta distribution") {
   for (const double alpha : {0.05, 0.2, 1.0, 4.0}) {
     double sum = 0, squares = 0;

@@ -14,6 +14,7 @@
 #include "data/images/augment.h"
 #include "data/images/pixel_changes.h"
 #include "data/kinds/changed_image.h"
+#include "data/kinds/mixed_batches.h"
 
 namespace mlx::data {
 namespace {
@@ -61,6 +62,7 @@ struct Loader::State {
                                           .rank = options.rank,
                                           .ranks = options.ranks,
                                           .shares = options.shares}),
+        mixes(options.augment.mixup, options.seed),
         writing(pool) {
     if (images.pixels) reader.emplace(images.pixels, pool);
   }
@@ -73,11 +75,11 @@ struct Loader::State {
   ImageSize size;
   Order order;  // of places in `subset`
   std::uint64_t epoch = 0;
-  Batch batch;                                  // the next, which is being written
-  Batch made;                                   // what next() returned
-  bool begun = false;                           // the epoch's first batch
-  std::int64_t first = 0;                       // the place of the batch's first image
-  std::vector<float> unmixed;                   // the batch's images before mixup
+  Batch batch;                 // the next, which is being written
+  Batch made;                  // what next() returned
+  bool begun = false;          // the epoch's first batch
+  std::vector<float> unmixed;  // the batch's images before mixup, and perhaps their partners
+  MixedBatches mixes;
   std::span<const std::uint8_t* const> stored;  // the batch's images as they were read; none of photos
   std::optional<SpoolReader> reader;            // none of photos; threads that read for it read the order
   Ahead writing;                                // of the batch; last: its slices read all of these
@@ -90,7 +92,7 @@ struct Loader::State {
     const std::int64_t elements = size.elements();
     Bytes scratch;
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t place = order.at(first + i);
+      const std::int64_t place = place_of(order.index(), i, batch.count);
       const DrawKey key{options.seed, epoch, static_cast<std::uint64_t>(place)};
       const std::uint8_t* const read = reader ? stored[static_cast<std::size_t>(i)] : nullptr;
       if (reader && i + 1 < end) prefetch(stored[static_cast<std::size_t>(i + 1)], elements);
@@ -105,6 +107,24 @@ struct Loader::State {
     }
   }
 
+  std::shared_ptr<const Mix> mix_of(std::int64_t at) const {
+    const auto before = epoch * static_cast<std::uint64_t>(order.batches_of_all());
+    return mixes.at(before + static_cast<std::uint64_t>(at), order.size_of_batch(at));
+  }
+  // With mixup on several ranks, the partners of a batch's examples, which others may have, are read behind them.
+  bool reads_partners() const { return options.augment.mixup > 0 && options.ranks > 1; }
+  std::int64_t read_of(std::int64_t own) const { return reads_partners() ? 2 * own : own; }
+  // The place in `subset` of what is read for batch `at`, which has `own` examples here.
+  std::int64_t place_of(std::int64_t at, std::int64_t i, std::int64_t own) const {
+    if (i < own) return order.at(at * order.batch() + i);
+    return order.in_batch(at, mix_of(at)->partner[static_cast<std::size_t>(order.share_begin(at) + i - own)]);
+  }
+  // The same by the number among all that is read in an epoch.
+  std::int64_t place_of(std::int64_t read) const {
+    const std::int64_t each = read_of(order.batch()), at = read / each;
+    return place_of(at, read % each, std::min(order.batch(), order.end() - at * order.batch()));
+  }
+
   // The raw image and draws of the batch's example `partner`, for its example `i`.
   void copy_partner(std::int64_t partner, std::int64_t i) {
     const std::int64_t elements = size.elements();
@@ -116,54 +136,52 @@ struct Loader::State {
     const bool costly = images.source || options.augment.crop > 0 || changes_pixels(options.augment);
     return costly ? kPhotosPerSlice : kImagesPerSlice;
   }
-  std::int64_t slices() const { return (batch.count + in_slice() - 1) / in_slice(); }
-  // Calls write(begin, end) for the images of a slice.
+  std::int64_t slices(std::int64_t count) const { return (count + in_slice() - 1) / in_slice(); }
+  // Calls write(begin, end) for the images of a slice of so many.
   template <typename Write>
-  void for_slice(std::int64_t slice, const Write& write) const {
-    write(slice * in_slice(), std::min(batch.count, (slice + 1) * in_slice()));
+  void for_slice(std::int64_t slice, std::int64_t count, const Write& write) const {
+    write(slice * in_slice(), std::min(count, (slice + 1) * in_slice()));
   }
 
   // Begins to write the next batch, if there is one.
   void begin_batch() {
     batch.count = order.advance();
     if (batch.count == 0) return;
-    first = order.begin();
     if (reader) stored = reader->next();
-    batch.labels.resize(static_cast<std::size_t>(batch.count));
+    const std::int64_t read = read_of(batch.count);
+    batch.labels.resize(static_cast<std::size_t>(read));
     if (options.raw)
-      fit(batch.raw);
+      fit(batch.raw, read);
     else
-      batch.images.resize(static_cast<std::size_t>(batch.count * size.elements()));
-    if (batch.count * size.elements() <= kInline) return write_slice(0, batch.count);
-    writing.start(slices(), [this](std::int64_t slice) {
-      for_slice(slice, [this](std::int64_t begin, std::int64_t end) { write_slice(begin, end); });
+      batch.images.resize(static_cast<std::size_t>(read * size.elements()));
+    if (read * size.elements() <= kInline) return write_slice(0, read);
+    writing.start(slices(read), [this, read](std::int64_t slice) {
+      for_slice(slice, read, [this](std::int64_t begin, std::int64_t end) { write_slice(begin, end); });
     });
   }
 
   void finish_batch() {
     writing.wait();
-    if (batch.count > 0 && options.augment.mixup > 0)
-      mix(epoch * static_cast<std::uint64_t>(order.batches()) + static_cast<std::uint64_t>(order.index()));
+    if (batch.count > 0 && options.augment.mixup > 0) mix(*mix_of(order.index()));
   }
 
-  void fit(RawImages& to) const {
-    to.pixels.resize(static_cast<std::size_t>(batch.count * size.elements()));
-    to.changes.resize(static_cast<std::size_t>(batch.count));
+  void fit(RawImages& to, std::int64_t count) const {
+    to.pixels.resize(static_cast<std::size_t>(count * size.elements()));
+    to.changes.resize(static_cast<std::size_t>(count));
   }
 
-  void mix(std::uint64_t step) {
-    const Mix drawn = draw_mix(options.augment.mixup, batch.count, options.seed, step);
+  void mix(const Mix& drawn) {
     batch.share = drawn.share;
     batch.shares.assign(static_cast<std::size_t>(batch.count * images.classes), 0.0f);
     if (options.raw) {
-      fit(batch.partners);
+      fit(batch.partners, batch.count);
     } else {
       unmixed.swap(batch.images);
-      batch.images.resize(unmixed.size());
+      batch.images.resize(static_cast<std::size_t>(batch.count * size.elements()));
     }
     const auto mix_slice = [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t partner = drawn.partner[static_cast<std::size_t>(i)];
+        const std::int64_t partner = reads_partners() ? batch.count + i : drawn.partner[static_cast<std::size_t>(i)];
         if (options.raw)
           copy_partner(partner, i);
         else
@@ -171,7 +189,7 @@ struct Loader::State {
         mix_label(i, partner);
       }
     };
-    pool.run(slices(), [&](std::int64_t slice) { for_slice(slice, mix_slice); });
+    pool.run(slices(batch.count), [&](std::int64_t slice) { for_slice(slice, batch.count, mix_slice); });
   }
 
   void mix_image(std::int64_t i, std::int64_t partner) {
@@ -219,8 +237,8 @@ void Loader::start(std::uint64_t epoch, std::int64_t first) {
   s.epoch = epoch;
   s.order.start(epoch, first);
   if (!s.reader) return;
-  const auto image = [&s](std::int64_t position) { return s.subset[s.order.at(position)]; };
-  s.reader->start({image, s.order.next(), s.order.end(), s.order.batch()});
+  const auto image = [&s](std::int64_t read) { return s.subset[s.place_of(read)]; };
+  s.reader->start({image, s.read_of(s.order.next()), s.read_of(s.order.end()), s.read_of(s.order.batch())});
 }
 
 const Batch* Loader::next() {

@@ -28,7 +28,7 @@ struct Batch {
   std::vector<std::int32_t> labels;
   std::vector<float> shares;  // with mixup, instead of labels: count * classes; each row sums to 1
   // With Options::raw, instead of images: the input from which kernels (op_list.h, kAugment) make the same bits.
-  RawImages raw, partners;  // partners: with mixup, the image that each image is mixed with
+  RawImages raw, partners;  // partners: with mixup, the image that each image is mixed with; raw may have more behind
   float share = 1;          // share of the image itself; the rest is its partner's
 };
 
@@ -39,7 +39,7 @@ class Loader {
     std::uint64_t seed = 0;
     bool shuffle = false, drop_last = false;
     std::int64_t shuffle_buffer = 0;      // BatchOptions
-    int rank = 0, ranks = 1, shares = 1;  // BatchOptions; mixup mixes images of one rank
+    int rank = 0, ranks = 1, shares = 1;  // BatchOptions; mixup also reads images of the others
     Augment augment{};
     Normalization normalization{};
     bool raw = false;                  // leave images to the kernels

@@ -309,8 +309,10 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   if (own_memory) out.device = backend.device_word();
   const data::Description& about = data.train->describe();
   if (!own_memory) {
-    const data::BatchOptions batches{
-        .batch = share_of_batch(config, size.ranks), .context = built.context, .augment = config.reading.augment};
+    const data::BatchOptions batches{.batch = share_of_batch(config, size.ranks),
+                                     .ranks = size.ranks,
+                                     .context = built.context,
+                                     .augment = config.reading.augment};
     const std::int64_t examples = about.examples(built.context);
     out.batches = about.batch_bytes(batches) + data::IndexList::bytes(examples, examples);
     if (has_checkpoints(config, size)) out.checkpoint = checkpoint_of(apart) + local.checkpoint;
@@ -374,8 +376,10 @@ std::vector<StageMemory> least_memory(const nn::Built& built, const TrainConfig&
     const graph::PlannedMemory planned = graph::planned_memory(graph, sizes, backend, true, training.kept());
     MemoryForecast out;
     out.process = kProcess;
-    out.batches = data.batch_bytes(
-        {.batch = share_of_batch(config, sharers), .context = built.context, .augment = config.reading.augment});
+    out.batches = data.batch_bytes({.batch = share_of_batch(config, sharers),
+                                    .ranks = sharers,
+                                    .context = built.context,
+                                    .augment = config.reading.augment});
     if (stages > 1) out.batches += Pipeline::memory(training, part.partition.stage, sizes);
     out.weights =
         static_cast<std::int64_t>(planned.held + planned.packed) + bytes_of_sums(graph, config, sharers) + shard;
