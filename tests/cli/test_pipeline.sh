@@ -93,6 +93,22 @@ sanitized || same "$(json "d['summary']['peak_memory'] <= ($between << 20) * 1.0
 expect 0 mlx train -c large.toml --force --json
 same "$capped" "$(digest)"
 
+# A trace has what each stage did when: forward and backward of each micro-batch, and waiting for the other stage.
+expect 0 mlx train -c gpt2.toml --set train.accumulate=4 --set train.epochs=4 --ranks 2 --pp 2 --force --trace steps.json --json
+python3 - <<'PY' || fail 'the trace lacks what the stages did'
+import json
+events = [e for e in json.load(open("steps.json")) if e["ph"] == "X"]
+for process in (1, 2):
+    own = [e for e in events if e["pid"] == process]
+    steps = sorted((e["ts"], e["ts"] + e["dur"]) for e in own if e["cat"] == "step")
+    passes = sorted((e["ts"], e["name"]) for e in own if e["cat"] == "pipeline")
+    names = [name for at, name in passes if steps[1][0] <= at < steps[1][1] and not name.startswith("backward of")]
+    forward, backward = [n for n in names if n.startswith("forward")], [n for n in names if n.startswith("backward")]
+    assert forward == [f"forward {i}" for i in range(4)] and backward == [f"backward {i}" for i in range(4)], names
+    assert names[:2] == (["forward 0", "forward 1"] if process == 1 else ["forward 0", "backward 0"]), names
+    assert any(e["name"] == f"wait for stage {3 - process}" and e["cat"] == "wait" for e in own)
+PY
+
 # What cannot be is said before anything is started.
 error 2 'gpt2.toml: [train] pp = 2: the number of ranks, 1, is no multiple of it' mlx train -c gpt2.toml --pp 2
 has "$err" '--ranks 2, or --pp 1'

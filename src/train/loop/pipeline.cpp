@@ -103,10 +103,22 @@ void Pipeline::add_sent(PipelineAction::Kind by, graph::ValueId value, PipelineC
 }
 
 template <typename Body>
-void Pipeline::waiting(const Body& body) {
+void Pipeline::waiting(int stage, const Body& body) {
   const double began = seconds_now();
   body();
-  seconds_ += seconds_now() - began;
+  const double took = seconds_now() - began;
+  seconds_ += took;
+  if (keeps_spans_)
+    spans_.push_back(
+        {stage < 0 ? "wait for all stages" : fmt::format("wait for stage {}", stage + 1), true, began, took});
+}
+
+void Pipeline::keep(const PipelineAction& action, double began) {
+  if (!keeps_spans_) return;
+  const char* const what = action.kind == PipelineAction::kForward    ? "forward"
+                           : action.kind == PipelineAction::kBackward ? "backward"
+                                                                      : "backward of the first rows";
+  spans_.push_back({fmt::format("{} {}", what, action.micro_batch), false, began, seconds_now() - began});
 }
 
 void Pipeline::choose(const PipelineAction& action, graph::RunOptions& options) const {
@@ -145,11 +157,11 @@ void Pipeline::feed(const PipelineAction& action, std::vector<graph::Feed>& feed
   const graph::Graph& graph = training_.graph;
   const graph::StageTraining& of_stage = training_.stage;
   const int of = action.micro_batch;
-  waiting([&] {
-    if (action.kind == PipelineAction::kForward && values_in_.used()) values_in_.receive(of);
-    if (action.kind == PipelineAction::kBackward && gradients_in_.used()) gradients_in_.receive(of);
-    if (action.kind == PipelineAction::kLate) rows_.receive(of);
-  });
+  if (action.kind == PipelineAction::kForward && values_in_.used())
+    waiting(stage_.stage - 1, [&] { values_in_.receive(of); });
+  if (action.kind == PipelineAction::kBackward && gradients_in_.used())
+    waiting(stage_.stage + 1, [&] { gradients_in_.receive(of); });
+  if (action.kind == PipelineAction::kLate) waiting(0, [&] { rows_.receive(of); });
   const auto add = [&](graph::ValueId id, const void* data) {
     if (id != graph::kNone) feeds.push_back({id, data, dims_of(graph.value(id), sizes_)});
   };
@@ -165,7 +177,7 @@ void Pipeline::feed(const PipelineAction& action, std::vector<graph::Feed>& feed
 void Pipeline::take(const PipelineAction& action, const graph::Session& session, std::size_t node) {
   for (const Sent& each : sent_) {
     if (each.by != action.kind || each.node != node) continue;
-    waiting([&] { each.channel->send(action.micro_batch, session.value(each.value)); });
+    waiting(each.channel->peer(), [&] { each.channel->send(action.micro_batch, session.value(each.value)); });
   }
   constexpr double kOften = 1e-3;  // seconds
   const double now = seconds_now();
@@ -175,11 +187,11 @@ void Pipeline::take(const PipelineAction& action, const graph::Session& session,
 }
 
 void Pipeline::end_step() {
-  waiting([&] { courier_.idle(); });
+  waiting(-1, [&] { courier_.idle(); });
 }
 
 void Pipeline::share_from_last(Bytes& bytes) {
-  waiting([&] { dist::broadcast(pipeline_, stage_.stages - 1, bytes); });
+  waiting(stage_.stages - 1, [&] { dist::broadcast(pipeline_, stage_.stages - 1, bytes); });
 }
 
 void Pipeline::update(graph::Session& session, const std::vector<graph::Feed>& feeds,
@@ -192,7 +204,7 @@ void Pipeline::update(graph::Session& session, const std::vector<graph::Feed>& f
     for (std::size_t i = 0; i < stages.size(); ++i) {
       if (stages[i] != stage_.stage) continue;
       if (i > 0) {
-        waiting([&] {
+        waiting(stages[i - 1], [&] {
           const Bytes norms = dist::receive_bytes(pipeline_, stages[i - 1]);
           CHECK(norms.size() == sizeof before_);
           std::memcpy(before_, norms.data(), sizeof before_);
@@ -211,7 +223,7 @@ void Pipeline::update(graph::Session& session, const std::vector<graph::Feed>& f
     }
     Bytes norms(reinterpret_cast<const std::uint8_t*>(total_),
                 reinterpret_cast<const std::uint8_t*>(total_) + sizeof total_);
-    waiting([&] { dist::broadcast(pipeline_, stages.back(), norms); });
+    waiting(stages.back(), [&] { dist::broadcast(pipeline_, stages.back(), norms); });
     std::memcpy(total_, norms.data(), sizeof total_);
   }
   run.first = training_.update_begin + of_stage.apply_begin;
@@ -221,7 +233,7 @@ void Pipeline::update(graph::Session& session, const std::vector<graph::Feed>& f
 
 void Pipeline::share_weights(graph::Session& session) {
   if (!rows_.used()) return;
-  waiting([&] {
+  waiting(stage_.is_last() ? 0 : stage_.stages - 1, [&] {
     dist::Communicator::Transfer transfer;
     if (stage_.is_last()) {
       const void* const own = session.state(stage_.shared);

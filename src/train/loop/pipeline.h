@@ -28,6 +28,7 @@ class PipelineChannel {
   PipelineChannel(dist::Courier& courier, int peer, int tag, bool incoming, int buffers);
 
   bool used() const { return courier_ != nullptr; }
+  int peer() const { return peer_; }
   // Before a step of `messages` messages of `bytes` bytes each. Begins to receive the first.
   void begin(int messages, std::size_t bytes);
   const void* at(int message) const { return buffers_[place(message)].data(); }
@@ -45,6 +46,13 @@ class PipelineChannel {
   std::vector<Bytes> buffers_;
   std::vector<dist::Courier::Ticket> tickets_;  // by buffer
   std::int64_t bytes_sent_ = 0;
+};
+
+// What a stage did when, for a trace, on the clock of seconds_now().
+struct PipelineSpan {
+  std::string name;  // "forward 3": of that micro-batch; "wait for stage 2", counted from 1
+  bool waits = false;
+  double start = 0, seconds = 0;
 };
 
 class Pipeline {
@@ -74,6 +82,10 @@ class Pipeline {
 
   std::int64_t bytes_sent() const;
   double seconds() const { return seconds_; }  // of waiting for other stages
+  void keep_spans(bool on) { keeps_spans_ = on; }
+  // The action ran from `began` until now.
+  void keep(const PipelineAction& action, double began);
+  const std::vector<PipelineSpan>& spans() const { return spans_; }
 
   // Bytes of its buffers.
   static std::int64_t memory(const graph::TrainingGraph& training, const graph::Stage& stage,
@@ -87,8 +99,9 @@ class Pipeline {
     PipelineChannel* channel = nullptr;
   };
   void add_sent(PipelineAction::Kind by, graph::ValueId value, PipelineChannel& channel);
+  // `stage`: which one this waits for; -1 for several.
   template <typename Body>
-  void waiting(const Body& body);
+  void waiting(int stage, const Body& body);
 
   const graph::TrainingGraph& training_;
   const graph::Stage& stage_;
@@ -101,7 +114,9 @@ class Pipeline {
   float before_[2] = {0, 0}, total_[2] = {0, 0};  // norms, as they are fed
   std::int64_t bytes_sent_ = 0;                   // beside the channels'
   double seconds_ = 0, polled_ = 0;               // polled_: when that was
-  dist::Courier courier_;                         // last, so that it ends before the buffers
+  bool keeps_spans_ = false;
+  std::vector<PipelineSpan> spans_;
+  dist::Courier courier_;  // last, so that it ends before the buffers
 };
 
 }  // namespace mlx::train

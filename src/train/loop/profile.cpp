@@ -98,7 +98,8 @@ void Profiler::end_step(graph::Session& session, std::int64_t step, const dist::
   profile_.trace.push_back({"batch", "data", step_started_, batch_made_ - step_started_});
 }
 
-void Profiler::finish(const graph::Session& session, const std::vector<dist::GradientSum::Span>& spans) {
+void Profiler::finish(const graph::Session& session, const std::vector<dist::GradientSum::Span>& spans,
+                      const std::vector<PipelineSpan>& stages) {
   if (profile_.steps == 0) return;  // on all ranks
   profile_.operations = session.profile();
   profile_.waiting = cost_.waiting - first_cost_.waiting;
@@ -107,22 +108,27 @@ void Profiler::finish(const graph::Session& session, const std::vector<dist::Gra
     const graph::Node& node = session.graph().nodes[call.node];
     profile_.trace.push_back({node.name, kernels::name_of(node.op), call.start, call.seconds});
   }
-  trace_communication(spans);
+  trace_communication(spans, stages);
   for (TraceEvent& event : profile_.trace) event.start += clock_offset_;
   if (ranks_) gather_ranks();
 }
 
 // Of the traced steps.
-void Profiler::trace_communication(const std::vector<dist::GradientSum::Span>& spans) {
+void Profiler::trace_communication(const std::vector<dist::GradientSum::Span>& spans,
+                                   const std::vector<PipelineSpan>& stages) {
   double first = 0, last = 0;
   for (const TraceEvent& event : profile_.trace) {
     first = first == 0 ? event.start : std::min(first, event.start);
     last = std::max(last, event.start + event.seconds);
   }
+  const auto is_traced = [&](const auto& span) { return span.start >= first && span.start + span.seconds <= last; };
+  for (const PipelineSpan& span : stages)
+    if (is_traced(span))
+      profile_.trace.push_back({span.name, span.waits ? "wait" : "pipeline", span.start, span.seconds});
   std::vector<dist::GradientSum::Span> sorted = spans;
   std::ranges::stable_sort(sorted, {}, &dist::GradientSum::Span::start);
   for (const dist::GradientSum::Span& span : sorted) {
-    if (span.start < first || span.start + span.seconds > last) continue;
+    if (!is_traced(span)) continue;
     const bool waits = span.bucket < 0;
     profile_.trace.push_back({waits ? "wait for other ranks" : fmt::format("bucket {}", span.bucket),
                               waits ? "wait" : "exchange", span.start, span.seconds, !waits});

@@ -13,6 +13,7 @@
 #include "dist/gradient_sum.h"
 #include "graph/session/machine_peak.h"
 #include "graph/session/session.h"
+#include "train/loop/pipeline.h"
 
 namespace mlx::train {
 
@@ -58,8 +59,10 @@ class Profiler {
   void batch_made();
   void end_step(graph::Session& session, std::int64_t step, const dist::GradientSum::Cost& cost);
   bool has_traced() const { return profile_.steps >= kTracedSteps; }  // more is not traced
-  // `spans`: when the rank communicated. Gives rank 0 the profiles of all ranks, which all call it.
-  void finish(const graph::Session& session, const std::vector<dist::GradientSum::Span>& spans);
+  // `spans`: when the rank communicated; `stages`: what it did as a stage of a pipeline. Gives rank 0 the profiles of
+  // all ranks, which all call it.
+  void finish(const graph::Session& session, const std::vector<dist::GradientSum::Span>& spans,
+              const std::vector<PipelineSpan>& stages = {});
 
   // Call when the training is over: the machine's peak is measured now, in memory that the training no longer holds. If
   // it cannot be measured, for example because a GPU's memory is in use, the profile only lacks the peak.
@@ -70,7 +73,7 @@ class Profiler {
 
  private:
   void measure_peak();
-  void trace_communication(const std::vector<dist::GradientSum::Span>& spans);
+  void trace_communication(const std::vector<dist::GradientSum::Span>& spans, const std::vector<PipelineSpan>& stages);
   void gather_ranks();
 
   kernels::Backend backend_;

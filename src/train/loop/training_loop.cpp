@@ -71,7 +71,9 @@ class Loop {
     if (keeps_state()) checkpoint();
     sink_.end();
     progress_.end();
-    if (options_.profiler) options_.profiler->finish(training_.session(), local_ ? local_->spans() : training_.spans());
+    if (options_.profiler)
+      options_.profiler->finish(training_.session(), local_ ? local_->spans() : training_.spans(),
+                                training_.pipeline_spans());
     TrainingResult result = finished();
     result.memory = memory, result.from = from_;
     result.seconds = seconds_now() - started;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "kernels/loss_scale.h"
 
@@ -313,7 +314,9 @@ std::vector<graph::Feed> TrainingStep::run_pipeline(const data::BatchView& batch
       pipeline_->take(action, *session_, node);
       return true;
     };
+    const double began = seconds_now();
     session_->run(fed, options);
+    pipeline_->keep(action, began);
     if (sums) sums->end_part(*session_);
   }
   pipeline_->end_step();

@@ -100,6 +100,10 @@ class TrainingStep {
   // When it communicated, while that is kept; for a trace.
   void keep_spans(bool on) {
     if (sums_) sums_->keep_spans(on);
+    if (pipeline_) pipeline_->keep_spans(on);
+  }
+  std::vector<PipelineSpan> pipeline_spans() const {
+    return pipeline_ ? pipeline_->spans() : std::vector<PipelineSpan>{};
   }
   std::vector<dist::GradientSum::Span> spans() const {
     return sums_ ? sums_->spans() : std::vector<dist::GradientSum::Span>{};
