@@ -123,8 +123,9 @@ void print_plan(const train::TrainConfig& config, const std::vector<ReadyHost>& 
   context.line(fmt::format("would train {} on {}{}, a batch in {} parts", context.bold(config.name),
                            counted(static_cast<std::uint64_t>(ranks), "rank"), each, config.accumulate));
   if (traffic.bytes > 0) {
-    context.line(fmt::format("  each rank sends {} of gradients in {} a step",
+    context.line(fmt::format("  each rank sends {} of gradients{} in {} a step",
                              format_bytes(static_cast<std::uint64_t>(traffic.bytes)),
+                             config.synchronised_norms ? " and for batch norms" : "",
                              counted(static_cast<std::uint64_t>(traffic.messages), "message")));
   }
   print_stages(inquiry.stages, context);

@@ -66,18 +66,18 @@ void GradientSum::post(std::function<void()> job) {
 
 void GradientSum::between(const std::function<void()>& exchange) {
   if (!thread_) return exchange();
-  std::promise<void> done;
-  post([&, this] {
+  const auto done = std::make_shared<std::promise<void>>();  // the thread may still be in it when this goes on
+  post([&exchange, done, this] {
     ++begun_;
     try {
       exchange();
-      done.set_value();
+      done->set_value();
     } catch (...) {
-      done.set_exception(std::current_exception());
+      done->set_exception(std::current_exception());
     }
     see_to_under_way();
   });
-  done.get_future().get();
+  done->get_future().get();
 }
 
 // Until the thread has another job.

@@ -78,6 +78,7 @@ class Metronome {
 
 void wait_for_any(const std::vector<int>& sockets) {
   std::vector<pollfd> all;
+  all.reserve(sockets.size());
   for (const int socket : sockets) all.push_back({socket, POLLIN, 0});
   ::poll(all.data(), all.size(), static_cast<int>(kTurn.count()));
 }

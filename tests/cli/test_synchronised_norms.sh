@@ -27,6 +27,8 @@ for name in cnn resnet mobile; do
     [ $ranks != 2 ] || same "$(json "d['step_traffic']['bytes']")" "$sent"
   done
 done
+expect 0 mlx train -c cnn.toml "${joined[@]}" --set train.seed=9 --ranks 2 -n
+has "$out" ' of gradients and for batch norms in '
 # It is part of the key, and so is the number of ranks.
 expect 0 mlx train -c cnn.toml "${joined[@]}" --ranks 2 --json
 same "$(json "d['unchanged']")" True
