@@ -724,7 +724,7 @@ _mlx_command() {
       esac
       ;;
     'predict')
-      options='-o --out -s --split --device --top -p --prompt --tokens --logits --max-tokens --temperature --top-k --top-p --seed --count --stop --json -C -q --quiet -v --verbose --color -h --help'
+      options='-o --out -s --split --device --top -p --prompt --tokens --logits --max-tokens --temperature --top-k --top-p --min-p --typical --repetition-penalty --frequency-penalty --presence-penalty --logit-bias --seed --count --stop --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
         [0-9]*) kind=file ;;
@@ -741,6 +741,12 @@ _mlx_command() {
         --temperature) kind=nothing ;;
         --top-k) kind=nothing ;;
         --top-p) kind=nothing ;;
+        --min-p) kind=nothing ;;
+        --typical) kind=nothing ;;
+        --repetition-penalty) kind=nothing ;;
+        --frequency-penalty) kind=nothing ;;
+        --presence-penalty) kind=nothing ;;
+        --logit-bias) kind=nothing ;;
         --seed) kind=nothing ;;
         --count) kind=nothing ;;
         --stop) kind=nothing ;;

@@ -145,7 +145,9 @@ TEST_CASE("synchronised norms: what is sent for them is forecast, and what they 
   const auto traffic = [&](const std::string& config) {
     const train::Prepared prepared = train::prepare(data.repository->store(), data.dataset, config_of(config), nullptr,
                                                     kernels::best_backend(), silent);
-    return least_memory(prepared.built, prepared.config, prepared.data, 4, kernels::best_backend()).at(0).traffic;
+    return least_memory(prepared.built, prepared.config, prepared.data, 4, false, kernels::best_backend())
+        .at(0)
+        .traffic;
   };
   const std::string config = norm_config(kNormed);
   const dist::Traffic apart = traffic(config + "accumulate = 4\n"), together = traffic(on_ranks_of(config, 4));

@@ -60,9 +60,9 @@ struct TrainConfig {
   std::int64_t zero = 0;   // 1: ranks share the optimizer's state; changes no bit
   std::int64_t async = 0;  // steps that may wait for their update, for which the next steps do not wait
   bool sums_micro_batches() const { return accumulate > 1 || async > 0; }  // apart from the update
-  bool balance = false;  // ranks get micro-batches by how fast they are; changes no bit
+  bool balance = false;             // ranks get micro-batches by how fast they are; changes no bit
   bool synchronised_norms = false;  // batch norm is over the micro-batches of all ranks, and not over each
-  double ema = 0;  // decay of the weights' average; 0: none
+  double ema = 0;                   // decay of the weights' average; 0: none
   SelectionConfig selection;
   CheckpointInterval checkpoint_every;
   bool keep_state = true;       // keep the optimizer state of a done training, so that it can be extended
