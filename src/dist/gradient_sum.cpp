@@ -2,6 +2,7 @@
 // ranks, because all run the same graph.
 #include "dist/gradient_sum.h"
 
+#include <algorithm>
 #include <bit>
 #include <exception>
 #include <future>
@@ -11,6 +12,14 @@
 #include "base/error.h"
 
 namespace mlx::dist {
+
+namespace {
+
+// How long the thread leaves messages alone if steps may wait and nobody waits for sums: asking for messages takes time
+// of the cores that compute.
+constexpr std::chrono::microseconds kShortestRest{50}, kLongestRest{1000};
+
+}  // namespace
 
 GradientSum::GradientSum(Communicator& communicator, int terms, const std::vector<Array>& arrays, bool in_background,
                          int waiting)
@@ -51,7 +60,11 @@ void GradientSum::add(std::size_t i, std::span<const float> data) {
 }
 
 void GradientSum::post(std::function<void()> job) {
-  ++posted_;
+  {
+    const std::lock_guard lock(mutex_);
+    ++posted_;
+    wake_.notify_one();
+  }
   thread_->post([this, job = std::move(job)] {
     try {
       job();
@@ -82,7 +95,10 @@ void GradientSum::between(const std::function<void()>& exchange) {
 
 // Until the thread has another job.
 void GradientSum::see_to_under_way() {
-  while (!under_way_.empty() && posted_ == begun_) advance_all();
+  for (auto most = kShortestRest; !under_way_.empty() && posted_ == begun_; most = std::min(2 * most, kLongestRest)) {
+    advance_all();
+    if (open_.size() > 1) rest(most);
+  }
 }
 
 // Begins a bucket's exchange, and sees to those that are under way until the next bucket is filled.
@@ -96,6 +112,11 @@ void GradientSum::exchange(std::size_t bucket, std::size_t slot) {
   const std::lock_guard lock(mutex_);
   cost_.exchanging += seconds_now() - began;
   cost_.bytes_sent += sent;
+}
+
+void GradientSum::rest(std::chrono::microseconds most) {
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, most, [this] { return awaited_ || posted_ != begun_; });
 }
 
 // What is under way: each may wait for a message before it sends the next. If nothing ends, waits for the first a
@@ -157,7 +178,10 @@ void GradientSum::wait() {
   const double began = seconds_now();
   if (thread_ && open_.size() > 1) {
     std::unique_lock lock(mutex_);
+    awaited_ = true;
+    wake_.notify_one();
     changed_.wait(lock, [this] { return failed_ || open_[first_] == 0; });
+    awaited_ = false;
     const bool failed = failed_;
     lock.unlock();
     if (failed) thread_->wait();  // throws it
@@ -179,7 +203,15 @@ void GradientSum::wait() {
 }
 
 void GradientSum::settle() {
-  if (thread_) thread_->wait();
+  if (!thread_) return;
+  {
+    const std::lock_guard lock(mutex_);
+    awaited_ = true;
+    wake_.notify_one();
+  }
+  thread_->wait();
+  const std::lock_guard lock(mutex_);
+  awaited_ = false;
 }
 
 void GradientSum::keep(const Span& span) {

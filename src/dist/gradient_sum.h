@@ -11,6 +11,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -99,6 +100,7 @@ class GradientSum {
   std::size_t slot_of(int step) const { return (first_ + static_cast<std::size_t>(step)) % open_.size(); }
   int tag_of(std::size_t bucket, std::size_t slot) const;
   void exchange(std::size_t bucket, std::size_t slot);
+  void rest(std::chrono::microseconds most);
   std::span<float> sum_in(std::size_t slot, std::size_t i);
   void advance_all();
   void keep(const Span& span);
@@ -114,9 +116,10 @@ class GradientSum {
   std::int64_t begun_ = 0;                // of these; the thread's own
   std::vector<UnderWay> under_way_;       // begun and not done; the thread's own
   mutable std::mutex mutex_;              // of what follows
-  std::condition_variable changed_;
+  std::condition_variable changed_, wake_;
   std::vector<int> open_;  // by slot: buckets that are to be exchanged, or on their way
   bool failed_ = false;    // an exchange did
+  bool awaited_ = false;   // somebody waits for sums
   Cost cost_;
   bool keeps_spans_ = false;
   std::vector<Span> spans_;
