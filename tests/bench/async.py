@@ -68,14 +68,14 @@ def summary_of(process):
 
 
 def losses(name, mlx, folder, options):
-    rate = MODELS[name][2]["learning_rate"]
+    rate, steps = MODELS[name][2]["learning_rate"], 0
     for factor in FACTORS:
         of = {waits: [] for waits in WAITS}
         for seed in range(1, options.seeds + 1):
             for waits in WAITS:
                 summary = summary_of(train(mlx, folder, waits, "--set", f"train.seed={seed}", "--set", f"train.learning_rate={rate * factor}"))
                 of[waits].append(summary["valid_loss"] if summary else math.inf)
-                steps = summary["steps"] if summary else None
+                steps = summary["steps"] if summary else steps
         print(f"{name}: {steps} steps at {rate * factor:g}, {options.seeds} seeds; held-out loss " + ", ".join(
             f"D = {waits}: " + (f"{sum(map(math.isinf, each))} diverge" if math.inf in each else
                                 f"{statistics.mean(each):.4f} ({statistics.mean(each) / statistics.mean(of[0]) - 1:+.1%})")
