@@ -48,9 +48,9 @@ check_format() {
 }
 
 # clang-tidy over the sources that changed since MLX_TIDY_BASE (default: the last commit older than four hours, else all),
-# newest first, for at most MLX_TIDY_SECONDS (240); says how many it reached.
+# newest first, for at most MLX_TIDY_SECONDS (180); says how many it reached.
 check_tidy() {
-  local base budget=${MLX_TIDY_SECONDS:-240} started=$SECONDS
+  local base budget=${MLX_TIDY_SECONDS:-180} started=$SECONDS
   base=${MLX_TIDY_BASE:-$(git rev-list -1 --before='4 hours ago' HEAD)}
   local files
   mapfile -t files < <(git log --format= --name-only ${base:+"$base"..}HEAD -- 'src/*.cpp' 'store/*.cpp' 'cmd/*.cpp' 'kernels/*.cpp' | awk '!seen[$0]++')
@@ -75,7 +75,7 @@ stage "build asan" build asan
 MLX_TEST_STRIDE=5 stage "tests, asan and ubsan" ctest --test-dir build/asan -LE '^(slow|levels|release)$' -j "$jobs"
 stage "build tsan" build tsan $(tests_of base store registry dist serve)
 MLX_TEST_STRIDE=5 stage "base store registry dist serve, tsan" ctest --test-dir build/tsan -j "$(nproc)" -R '^(base|store|registry|dist|serve)$'
-stage "fuzz targets, briefly" tests/fuzz/run.sh 24
+stage "fuzz targets, briefly" tests/fuzz/run.sh 16
 stage "clang-tidy" check_tidy
 
 echo

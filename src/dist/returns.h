@@ -11,7 +11,7 @@ namespace mlx::dist {
 // Times are seconds of one clock.
 class Returns {
  public:
-  static constexpr double kInterval = 30, kLongest = 3600;
+  static constexpr double kInterval = 10, kLongest = 3600;
   static constexpr double kSoon = 600;  // after it was taken back
 
   explicit Returns(double interval = kInterval) : interval_(interval) {}

@@ -1,5 +1,5 @@
 # A host that was lost is taken back by a training that goes on without it, when it can be reached again: with real sshds
-# in network namespaces. It takes the half minute after which the launcher asks.
+# in network namespaces. It takes the ten seconds after which the launcher asks.
 here=$(dirname "$0")
 # shellcheck source=hosts.sh
 source "$here/hosts.sh"

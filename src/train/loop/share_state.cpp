@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "dist/collectives.h"
+#include "dist/replicas.h"
 
 namespace mlx::train {
 
@@ -69,6 +70,17 @@ StateDigests digests_of(const graph::Tensors& state, const graph::Partition& par
     hash.update(tensor.data);
   }
   return {of_all.finish(), of_part.finish()};
+}
+
+void check_replicas(dist::Communicator& ranks, const StateDigests& own, const graph::Partition& partition, int part,
+                    std::int64_t step) {
+  try {
+    dist::check_replicas(ranks, own.of_all, step, partition.stage.stage);
+    if (partition.parts > 1) dist::check_replicas(ranks, own.of_part, step, part);
+  } catch (Error& error) {
+    if (error.kind == ErrorKind::kCorrupt && ranks.rank() != 0) error.kind = ErrorKind::kInterrupted;
+    throw;
+  }
 }
 
 void share_refusal(dist::Communicator& ranks, const std::optional<Error>& own) {

@@ -38,6 +38,10 @@ struct StateDigests {
   Digest of_all, of_part;
 };
 StateDigests digests_of(const graph::Tensors& state, const graph::Partition& partition);
+// `part`: which one of `partition` this rank has. Throws kCorrupt, naming the rank that has other bits than its
+// replicas, on rank 0, and kInterrupted on the others.
+void check_replicas(dist::Communicator& ranks, const StateDigests& own, const graph::Partition& partition, int part,
+                    std::int64_t step);
 
 // If a rank is refused what it needs, all ranks throw: rank 0 the error of the first such rank, by name, the others
 // kInterrupted.

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/process_use.h"
-#include "dist/replicas.h"
 #include "train/loop/balance.h"
 #include "train/loop/diverged.h"
 #include "train/loop/local_sgd.h"
@@ -300,15 +299,7 @@ class Loop {
   void verify_replicas() {
     if (is_alone()) return;
     training_.settle();
-    try {
-      const StateDigests own = digests_of_state();
-      const graph::Partition& held = part().partition();
-      dist::check_replicas(ranks_, own.of_all, now_.step, held.stage.stage);
-      if (held.parts > 1) dist::check_replicas(ranks_, own.of_part, now_.step, training_.grid().row().rank());
-    } catch (Error& error) {
-      if (error.kind == ErrorKind::kCorrupt && !decides()) error.kind = ErrorKind::kInterrupted;  // rank 0 says it
-      throw;
-    }
+    check_replicas(ranks_, digests_of_state(), part().partition(), training_.grid().row().rank(), now_.step);
   }
 
   void end_epoch(std::int64_t units, double seconds, double cpu) {
