@@ -43,8 +43,8 @@ void check(const PredictOptions& options) {
   share("--typical", options.typical);
   if (!(options.min_p >= 0 && options.min_p <= 1))
     fail(ErrorKind::kUsage, "--min-p: expected a number from 0 to 1, got {}", options.min_p);
-  if (!(options.repetition > 0 && options.repetition <= 1000))
-    fail(ErrorKind::kUsage, "--repetition-penalty: expected a number above 0 and at most 1000, got {}",
+  if (!(options.repetition >= infer::kLeastRepetition && options.repetition <= 1000))
+    fail(ErrorKind::kUsage, "--repetition-penalty: expected a number from {} to 1000, got {}", infer::kLeastRepetition,
          options.repetition);
   for (const auto& [name, value] :
        {std::pair{"--frequency-penalty", options.frequency}, std::pair{"--presence-penalty", options.presence}})

@@ -27,6 +27,7 @@ struct QuantizeOptions {
 
 compress::Groups groups_of(const QuantizeOptions& options) {
   if (options.examples != kByKind) fail(ErrorKind::kUsage, "--examples is for --calibrate");
+  if (!options.memory.empty()) fail(ErrorKind::kUsage, "--memory is for --calibrate");
   compress::Groups groups;
   groups.bits = options.to == "int4" ? 4 : 8;
   if (options.group != kByKind) groups.size = options.group;

@@ -273,12 +273,11 @@ Command add_train() {
                       "mlx train --hosts localhost,b:2 -n", "mlx train --force --profile --trace steps.json"};
   command.run = [options](Context& context) {
     if (!options->wire.empty()) options->sets.push_back(fmt::format("train.wire={}", options->wire));
-    if (options->sync_every != 0) options->sets.push_back(fmt::format("train.sync_every={}", options->sync_every));
-    if (options->async != 0) options->sets.push_back(fmt::format("train.async={}", options->async));
-    if (options->tp > 0) options->sets.push_back(fmt::format("train.tp={}", options->tp));
+    for (const auto& [key, value] : {std::pair{"sync_every", options->sync_every}, std::pair{"async", options->async},
+                                     std::pair{"tp", options->tp}, std::pair{"pp", options->pp}})
+      if (value != kNotGiven) options->sets.push_back(fmt::format("train.{}={}", key, value));
     if (options->balance) options->sets.emplace_back("train.balance=true");
     if (!options->zero.empty()) options->sets.push_back(fmt::format("train.zero={}", options->zero));
-    if (options->pp > 0) options->sets.push_back(fmt::format("train.pp={}", options->pp));
     return run_train(*options, context);
   };
   return command;

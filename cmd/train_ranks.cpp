@@ -249,8 +249,10 @@ std::vector<dist::Host> hosts_of(const TrainCommand& options, Context& context) 
     fail(ErrorKind::kUsage, "--ranks {}: expected 1 to {}", options.ranks, kMostRanks);
   if (options.min_ranks < 0 || options.min_ranks > kMostRanks)
     fail(ErrorKind::kUsage, "--min-ranks {}: expected 1 to {}", options.min_ranks, kMostRanks);
-  if (options.tp < 0) fail(ErrorKind::kUsage, "--tp {}: expected the number of ranks that hold one model", options.tp);
-  if (options.pp < 0) fail(ErrorKind::kUsage, "--pp {}: expected the number of stages of a model", options.pp);
+  if (options.tp != kNotGiven && options.tp < 1)
+    fail(ErrorKind::kUsage, "--tp {}: expected the number of ranks that hold one model", options.tp);
+  if (options.pp != kNotGiven && options.pp < 1)
+    fail(ErrorKind::kUsage, "--pp {}: expected the number of stages of a model", options.pp);
   if (options.verify_every < 0)
     fail(ErrorKind::kUsage, "--verify-every {}: expected a number of steps", options.verify_every);
   if (!options.hosts.empty()) return dist::parse_hosts(options.hosts);

@@ -2,6 +2,7 @@
 // after some were lost.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -11,22 +12,21 @@
 
 namespace mlx::cmd {
 
+inline constexpr std::int64_t kNotGiven = std::numeric_limits<std::int64_t>::min();
+
 // What the command line says.
 struct TrainCommand {
   std::string config = "train.toml", resume, trace, device, precision, numerics, memory;
   std::vector<std::string> sets;
   bool force = false, fresh = false, profile = false, merge = false;
-  std::int64_t ranks = 0;  // 0: not given
-  std::int64_t tp = 0;     // sets train.tp; 0: not given
-  std::int64_t async = 0;  // sets train.async; 0: not given
-  std::string zero;        // the config's
-  std::int64_t pp = 0;     // sets train.pp; 0: not given
+  std::int64_t ranks = 0;                                                                  // 0: not given
+  std::int64_t tp = kNotGiven, pp = kNotGiven, async = kNotGiven, sync_every = kNotGiven;  // set those of [train]
+  std::string zero;                                                                        // the config's
   std::string hosts, hostfile;
   std::int64_t min_ranks = 0;  // 0: a lost rank ends the training
   bool ship = false, balance = false;
   std::int64_t verify_every = 0;
-  std::int64_t sync_every = 0;  // the config's
-  std::string wire;             // the config's
+  std::string wire;  // the config's
   bool encrypt = false;
 };
 

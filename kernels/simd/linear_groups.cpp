@@ -44,10 +44,11 @@ Rounded rounded_of(const Sizes& z, void* workspace) {
   return {x, scales, reinterpret_cast<std::int32_t*>(scales + z.rows * z.groups)};
 }
 
-std::int32_t sum_of_lanes(Ints x) {
-  std::int32_t lane[kLanes], sum = 0;
+std::uint32_t sum_of_lanes(Ints x) {
+  std::int32_t lane[kLanes];
   store(lane, x);
-  for (const std::int32_t value : lane) sum += value;
+  std::uint32_t sum = 0;  // unsigned: of numbers that are not finite it may overflow, and is not used
+  for (const std::int32_t value : lane) sum += static_cast<std::uint32_t>(value);
   return sum;
 }
 
@@ -67,7 +68,7 @@ void round_group(const float* x, const Sizes& z, std::int8_t* to, float* scale, 
     store_narrow(to + i, value, kLanes);
   }
   *scale = most / 127.0f + lane_sum(poison);
-  *start = -z.offset() * sum_of_lanes(sum);
+  *start = static_cast<std::int32_t>(-static_cast<std::uint32_t>(z.offset()) * sum_of_lanes(sum));
 }
 
 void round_rows(const Sizes& z, const float* x, const Rounded& to, Range rows) {

@@ -152,14 +152,18 @@ float round_group(std::span<const float> w, int bits, std::span<std::int8_t> q) 
   return scale;
 }
 
-nn::Model group_weights(const nn::Model& model, const Groups& groups, Pool& pool) {
+GroupedWeights group_weights(const nn::Model& model, const Groups& groups, Pool& pool) {
   CHECK((groups.bits == 4 || groups.bits == 8) && groups.size > 0 && groups.size % 32 == 0);
   nn::Model out = model;
   Graph& graph = out.graph;
   graph::Weights::Map weights = model.weights->all();
-  std::int64_t layers = 0;
+  std::int64_t layers = 0, left = 0;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!can_be_rounded(graph, graph.nodes[i], groups)) continue;
+    if (graph.nodes[i].op != Op::kLinear) continue;
+    if (!can_be_rounded(graph, graph.nodes[i], groups)) {
+      ++left;
+      continue;
+    }
     const Node layer = graph.nodes[i];
     const std::string of = graph.value(layer.inputs[1]).name, name = layer.name + ".groups";
     RoundedLayer made = round_layer(*model.weights->find(of), of, groups, pool);
@@ -185,7 +189,7 @@ nn::Model group_weights(const nn::Model& model, const Groups& groups, Pool& pool
   std::erase_if(weights, [&](const auto& entry) { return graph.find(entry.first) == kNone; });
   out.weights = std::make_shared<const graph::Weights>(std::move(weights));
   out.precision = groups.bits == 4 ? "int4" : "int8";
-  return out;
+  return {std::move(out), layers, left};
 }
 
 }  // namespace mlx::compress

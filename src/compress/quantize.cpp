@@ -9,6 +9,7 @@
 #include "compress/quantized_graph.h"
 #include "compress_sources.h"
 #include "graph/passes/passes.h"
+#include "graph/session/not_finite.h"
 #include "infer/examples.h"
 #include "work/inputs.h"
 #include "work/work.h"
@@ -19,6 +20,13 @@ namespace {
 // Called before a run begins.
 void check_is_f32(const std::string& precision) {
   if (precision != "f32") fail(ErrorKind::kUsage, "the model is already {}, expected f32", precision);
+}
+
+// NaN would become an integer, and nobody would see it again.
+void check_finite(const nn::Model& model) {
+  for (const auto& [name, weight] : model.weights->all())
+    if (!graph::all_finite(weight->data(), weight->shape().dtype))
+      fail(ErrorKind::kCorrupt, "'{}' has weights that are not finite", name);
 }
 
 work::Work work_of(const QuantizeOptions& options, const registry::Version& model) {
@@ -62,6 +70,7 @@ QuantizeOutcome calibrated(registry::Repository& repository, const QuantizeOptio
   const auto quantized = [&] {
     const infer::Model model(nn::load_model(repository.store(), from.digest), options.backend, repository.pool());
     infer::check_kind(model.about(), kind);
+    check_finite(model.about());
     data::Reading reading = infer::reading_of(model.about());
     reading.budget = options.budget;
     const data::DatasetPtr dataset = data::load(repository.store(), data.digest, options.split, reading, progress);
@@ -80,7 +89,11 @@ QuantizeOutcome in_groups(registry::Repository& repository, const QuantizeOption
       throw Error(ErrorKind::kUsage, fmt::format("{} is no language model: its activations need ranges", from.name()),
                   "--to int8 --calibrate DATASET finds them");
     }
-    return group_weights(model, groups, repository.pool());
+    GroupedWeights made = group_weights(model, groups, repository.pool());
+    if (made.left > 0)
+      progress.warn(fmt::format("{} of {} linear layers stay f32: their inputs are not whole groups of {}", made.left,
+                                made.layers + made.left, groups.size));
+    return std::move(made.model);
   };
   return run(repository, options, from, work, quantized, progress);
 }

@@ -26,11 +26,12 @@ double unit(std::uint64_t seed, std::uint64_t sample, std::uint64_t index) {
 void check(const Sampling& sampling) {
   const auto share = [](double p) { return p > 0 && p <= 1; };
   if (!(sampling.temperature >= 0) || sampling.top_k < 0 || !share(sampling.top_p) || !share(sampling.typical) ||
-      !(sampling.min_p >= 0 && sampling.min_p <= 1) || !(sampling.repetition > 0)) {
+      !(sampling.min_p >= 0 && sampling.min_p <= 1) || !(sampling.repetition >= kLeastRepetition)) {
     fail(
         ErrorKind::kUsage,
         "sampling: expected a temperature and top_k of at least 0, top_p and typical above 0 and at most 1, min_p from "
-        "0 to 1, and repetition above 0");
+        "0 to 1, and repetition of at least {}",
+        kLeastRepetition);
   }
 }
 

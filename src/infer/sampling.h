@@ -8,6 +8,8 @@
 
 namespace mlx::infer {
 
+inline constexpr double kLeastRepetition = 0.01;
+
 // In the order in which it is applied.
 struct Sampling {
   std::vector<std::pair<std::int32_t, double>> bias{};  // added to the logits of these tokens

@@ -215,6 +215,17 @@ void check_model_format(const Json& json, const std::string& what) {
   }
 }
 
+// What the weights in groups of the graph say.
+void check_precision(const Model& model, const std::string& what) {
+  for (const graph::Node& node : model.graph.nodes) {
+    if (node.op != graph::Op::kLinearGroups) continue;
+    const char* const stored = model.graph.value(node.inputs[1]).dtype == graph::DType::kU8 ? "int4" : "int8";
+    if (model.precision != stored)
+      fail(ErrorKind::kCorrupt, "{}: 'precision' is {}, the weights of '{}' are {}", what, model.precision, node.name,
+           stored);
+  }
+}
+
 Model model_from_json(const Json& json, const std::string& what) {
   check_model_format(json, what);
   Model model;
@@ -227,6 +238,7 @@ Model model_from_json(const Json& json, const std::string& what) {
   model.config = canonical(json_object(json, "config", what));
   model.data = canonical(json_object(json, "data", what));
   model.graph = graph::graph_from_json(json_object(json, "graph", what), what + ": graph");
+  check_precision(model, what);
   model.labels = labels_from_json(json, model.graph, what);
   model.preprocessing = preprocessing_from_json(json, model.graph, what);
   if (canonical(json_object(json, "signature", what)) != canonical(signature(model.graph))) {

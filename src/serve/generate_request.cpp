@@ -69,7 +69,11 @@ const Parameter kParameters[] = {
     {"min_p", [](JsonReader& in, GenerateRequest& to) { to.sampling.min_p = real(in, "min_p", true, 1); }},
     {"typical", [](JsonReader& in, GenerateRequest& to) { to.sampling.typical = real(in, "typical", false, 1); }},
     {"repetition_penalty",
-     [](JsonReader& in, GenerateRequest& to) { to.sampling.repetition = real(in, "repetition_penalty", false, 1000); }},
+     [](JsonReader& in, GenerateRequest& to) {
+       to.sampling.repetition = real(in, "repetition_penalty", false, 1000);
+       if (to.sampling.repetition < infer::kLeastRepetition)
+         fail(ErrorKind::kUsage, "parameter 'repetition_penalty': expected at least {}", infer::kLeastRepetition);
+     }},
     {"frequency_penalty",
      [](JsonReader& in, GenerateRequest& to) { to.sampling.frequency = penalty(in, "frequency_penalty"); }},
     {"presence_penalty",

@@ -12,39 +12,35 @@ start_hosts a b
 source "$here/families.sh"
 digest() { json "d['digest']"; }
 settings=(--set train.accumulate=4 --set train.optimizer=adamw)
-on_hosts() { # NAME DIGEST OPTIONS...: in clear and encrypted
-  local name=$1 wanted=$2 way
+on_hosts() { # NAME DIGEST OPTIONS...
+  local name=$1 wanted=$2
   shift 2
-  for way in "" --encrypt; do
-    # shellcheck disable=SC2086
-    expect 0 mlx train -c "$name.toml" "${settings[@]}" "$@" $way --verify-every 2 --force --json
-    same "$name $* $way: $(digest)" "$name $* $way: $wanted"
-    same "$(json "d['summary']['communication']['encrypted']")" "$([ -n "$way" ] && echo True || echo False)"
-    none_left
-  done
+  expect 0 mlx train -c "$name.toml" "${settings[@]}" "$@" --verify-every 2 --force --json
+  same "$name $*: $(digest)" "$name $*: $wanted"
+  same "$(json "d['summary']['communication']['encrypted']")" "$([[ $* = *--encrypt* ]] && echo True || echo False)"
+  none_left
 }
 
 # Stages have the bits of one rank: one a host, and with data parallel; also where this machine does not train, and the
 # state comes here from the stages of others.
-for name in gpt2 llama; do
-  expect 0 mlx train -c $name.toml "${settings[@]}" --json
-  one=$(digest)
-  on_hosts $name "$one" --hosts localhost,a --pp 2
-  same "$(json "d['summary']['pp'], d['summary']['ranks']")" "(2, 2)"
-done
-on_hosts llama "$one" --hosts localhost,a,b:2 --pp 2
+expect 0 mlx train -c gpt2.toml "${settings[@]}" --json
+on_hosts gpt2 "$(digest)" --hosts localhost,a --pp 2
+same "$(json "d['summary']['pp'], d['summary']['ranks']")" "(2, 2)"
+expect 0 mlx train -c llama.toml "${settings[@]}" --json
+one=$(digest)
+on_hosts llama "$one" --hosts localhost,a,b:2 --pp 2 --encrypt
 on_hosts llama "$one" --hosts a,b --pp 2
 # Parts of layers have those of the parts on one machine, alone, with stages and with data parallel.
 expect 0 mlx train -c llama.toml "${settings[@]}" --ranks 2 --tp 2 --json
 parts=$(digest)
 on_hosts llama "$parts" --hosts localhost,a --tp 2
 same "$(json "d['summary']['tp'], d['summary']['ranks']")" "(2, 2)"
-on_hosts llama "$parts" --hosts localhost,a:2,b --tp 2 --pp 2
+on_hosts llama "$parts" --hosts localhost,a:2,b --tp 2 --pp 2 --encrypt
 on_hosts llama "$parts" --hosts a:2,b:2 --tp 2
 # Updates that wait.
 expect 0 mlx train -c llama.toml "${settings[@]}" --async 2 --json
 waits=$(digest)
-on_hosts llama "$waits" --hosts localhost,a:2,b --async 2
+on_hosts llama "$waits" --hosts localhost,a:2,b --async 2 --encrypt
 
 # The plan and the forecast count the frames of encrypted messages: 8 MiB, and half a MiB for each message that may be
 # under way, here of two sums of three ranks that wait beside the one that is made.

@@ -158,9 +158,27 @@ for bits in 4 8; do
   error 2 "already int$bits" mlx quantize "$version" --to int4
 done
 for group in 0 -32 33 31 131072; do error 2 "--group" mlx quantize wide@v1 --to int4 --group "$group"; done
+# bug: --group that fits few layers made an "int4" of mostly f32 without a word.
+expect 0 mlx quantize wide@v1 --to int4 --group 64
+has "$err" "linear layers stay f32"
+error 2 "--memory" mlx quantize wide@v1 --to int4 --memory 1GiB
 error 2 "groups of 96" mlx quantize wide@v1 --to int4 --group 96
 error 2 "--to int8" mlx quantize wide@v1 --to int4 --calibrate data/words
 error 2 "--group" mlx quantize wide@v1 --group 32 --calibrate data/words
+# bug: NaN became an integer, and the int8 model answered as if nothing were wrong.
+mlx checkout wide@v1 --to nets/nan >/dev/null
+python3 - <<'PY'
+import struct
+data = bytearray(open("nets/nan/weights.safetensors", "rb").read())
+data[-4:] = struct.pack("<f", float("nan"))
+open("nets/nan/weights.safetensors", "wb").write(data)
+PY
+expect 0 mlx import model nets/nan --name broken
+error 6 "not finite" mlx quantize broken --calibrate data/words
+# bug: a model.json that lies about its weights was believed.
+mlx checkout wide@v2 --to nets/lies >/dev/null
+sed -i 's/"precision":"int4"/"precision":"f32"/' nets/lies/model.json
+error 6 "'precision' is f32" mlx import model nets/lies --name lies
 error 2 "--examples" mlx quantize wide@v1 --examples 20
 
 # Documents in tables make the tokens of their lines, and the column says which text.

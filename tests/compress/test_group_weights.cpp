@@ -124,8 +124,10 @@ TEST_CASE("groups: a language model answers nearly as before, the same on all ke
     const std::vector<float> before = logits_of(model, "ref");
     for (const Groups& groups : {Groups{8, 32}, Groups{8, 64}, Groups{4, 32}, Groups{4, 64}}) {
       Pool one(1), three(3);
-      const nn::Model small = group_weights(model, groups, one);
-      const nn::Model again = group_weights(model, groups, three);
+      const compress::GroupedWeights grouped = group_weights(model, groups, one);
+      const nn::Model& small = grouped.model;
+      CHECK(grouped.left == 0);
+      const nn::Model again = group_weights(model, groups, three).model;
       CHECK(nn::encode_tensors(small.weights->tensors()) == nn::encode_tensors(again.weights->tensors()));
       CHECK(small.precision == (groups.bits == 4 ? "int4" : "int8"));
       CHECK(graph::decodes_with_cache(graph::to_inference(small.graph)));
