@@ -11,7 +11,7 @@ namespace mlx::kernels::MLX_ISA {
 namespace {
 
 constexpr std::int64_t kLanes = 16, kVectors = 4, kPanelOutputs = kLanes * kVectors, kStep = 4, kVectorBytes = 64;
-constexpr std::int64_t kAhead = 4096;   // bytes of weights that are asked for before they are needed
+constexpr std::int64_t kAhead = 16;     // groups whose scales are asked for before they are needed
 constexpr float kSmallest = 0x1p-100f;  // all of a group below it count as 0
 
 struct Sizes {
@@ -99,7 +99,6 @@ inline void add_group(const Product& p, const std::uint8_t* w, const std::int8_t
     MLX_UNROLL
     for (int v = 0; v < N; ++v) {
       low[v] = load(reinterpret_cast<const std::int32_t*>(w + v * kVectorBytes));
-      if constexpr (R <= 2) __builtin_prefetch(w + v * kVectorBytes + kAhead);
       if constexpr (Four) {
         high[v] = shifted_right<4>(low[v]) & integers(0x0f0f0f0f);
         low[v] = low[v] & integers(0x0f0f0f0f);
@@ -134,6 +133,12 @@ void tile(const Product& p, std::int64_t panel, std::int64_t first, std::int64_t
   const std::uint8_t* w = p.packed + panel * p.z.groups * p.z.packed_group() + first * kVectorBytes;
   for (std::int64_t group = 0; group < p.z.groups; ++group, w += p.z.packed_group()) {
     const std::int64_t at = row * p.z.groups + group;
+    // The scales of a panel lie a row of all outputs apart, each on a page of its own. Behind the last come those of
+    // the next panel.
+    const bool here = group + kAhead < p.z.groups;
+    const F16* const later =
+        p.scales + (here ? group + kAhead : (group + kAhead) % p.z.groups) * p.z.n + o + (here ? 0 : kPanelOutputs);
+    __builtin_prefetch(later), __builtin_prefetch(later + 2 * kLanes);
     Ints sum[R][N];
     MLX_UNROLL
     for (int r = 0; r < R; ++r) {
