@@ -19,6 +19,9 @@ for name in cnn llama; do
   expect 0 mlx train -c $name.toml "${settings[@]}" --async 2 --json
   one=$(digest)
   same "$(json "d['unchanged'], d['summary']['steps'] > 2")" "(False, True)"
+  # bug: --async 0 did not override the config.
+  expect 0 mlx train -c $name.toml "${settings[@]}" --set train.async=2 --async 0 --json
+  same "$(json "d['unchanged']") $(digest)" "True $at_once"
   [ "$one" != "$at_once" ] || fail "$name: updates that wait changed no bit"
   expect 0 mlx train -c $name.toml "${settings[@]}" --set train.async=2 --ranks 2 --json
   same "$(json "d['unchanged']")" True

@@ -123,5 +123,5 @@ error 2 'accumulate = 3 micro-batches cannot be shared among 4 ranks, 2 for each
 error 2 "zero = 1: the optimizer's state is divided among ranks that hold whole models" mlx train -c llama.toml --set train.accumulate=4 --ranks 4 --pp 2 --zero 1
 has "$err" 'leave zero or pp out'
 error 2 'balance: ranks that hold parts of a model have the same batch' mlx train -c llama.toml --set train.accumulate=4 --ranks 4 --pp 2 --balance
-error 2 '--pp -1: expected the number of stages' mlx train -c llama.toml --ranks 2 --pp -1
+for pp in -1 0; do error 2 "--pp $pp: expected the number of stages" mlx train -c llama.toml --ranks 2 --pp $pp; done
 all_gone

@@ -284,7 +284,7 @@ error 2 'tp = 2: the model has no layers that several ranks can divide' mlx trai
 error 2 "tp = 2: 'dense1' has 17 outputs, which 2 ranks do not divide" mlx train -c cnn.toml --ranks 2 --tp 2
 error 2 'tp = 2: muon works on whole matrices' mlx train -c gpt2.toml --ranks 2 --tp 2
 error 2 'accumulate = 4 micro-batches cannot be shared among 6 ranks, 2 for each model' mlx train -c llama.toml --set train.accumulate=4 --ranks 6 --tp 2
-error 2 '--tp -1: expected the number of ranks' mlx train -c llama.toml --ranks 2 --tp -1
+for tp in -1 0; do error 2 "--tp $tp: expected the number of ranks" mlx train -c llama.toml --ranks 2 --tp $tp; done
 error 2 'gpt2.toml: [train] zero = 1: muon works on whole matrices' mlx train -c gpt2.toml --ranks 2 --zero 1
 error 2 "zero = 1: the optimizer's state is divided among ranks that hold whole models" mlx train -c llama.toml --ranks 2 --tp 2 --zero 1
 error 2 'balance: each of 2 ranks has one micro-batch, and none to give' mlx train -c gpt2.toml --ranks 2 --balance
