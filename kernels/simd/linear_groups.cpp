@@ -1,6 +1,6 @@
 // Linear layers with weights in groups (op_list.h, kLinearGroups). Phase 0 rounds the rows of x, phase 1 multiplies
-// them with panels of 64 outputs. One row takes the time in which memory delivers the weights: nine bits for each
-// weight of eight, four and a half for one of four.
+// them with panels of 64 outputs. One row takes at least the time in which memory delivers the weights: with
+// groups of 32, eight and a half bits for each of eight, four and a half for each of four.
 //
 // Packed weights: for each panel and group, and each step of four inputs (of eight, two steps in one byte, if weights
 // have four bits), four vectors of sixteen outputs, each with the four bytes of its step. Sums of bytes are exact, so

@@ -21,13 +21,13 @@ struct Groups {
 // NaN, and q is not written, if w is not finite; infinite if f16 cannot hold the scale.
 float round_group(std::span<const float> w, int bits, std::span<std::int8_t> q);
 
-// Layers whose inputs are not whole groups, and embeddings, stay as they are. A head that shares its weights with the
-// embedding gets weights of its own. Throws kUsage if no layer can be rounded; kCorrupt if a weight is not finite or
-// too large for its scale.
 struct GroupedWeights {
   nn::Model model;
   std::int64_t layers = 0, left = 0;  // linear layers that were rounded, and that were not
 };
+// Layers whose inputs are not whole groups, and embeddings, stay as they are. A head that shares its weights with the
+// embedding gets weights of its own. Throws kUsage if no layer can be rounded; kCorrupt if a weight is not finite or
+// too large for its scale.
 GroupedWeights group_weights(const nn::Model& model, const Groups& groups, Pool& pool);
 
 }  // namespace mlx::compress
