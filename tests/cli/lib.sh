@@ -82,6 +82,17 @@ killed_training() {
   [ "$code" = 137 ] || fail "the training was not killed (exit $code)"
   run=$(mlx log --runs --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["runs"][0]["id"])')
 }
+# flip FILE OFFSET: changes the byte there, whatever it is (negative: from the end).
+flip() {
+  python3 - "$@" <<'END'
+import sys
+with open(sys.argv[1], "r+b") as file:
+    at = file.seek(int(sys.argv[2]), 2 if sys.argv[2][0] == "-" else 0)
+    byte = file.read(1)[0]
+    file.seek(at)
+    file.write(bytes([byte ^ 0x55]))
+END
+}
 # What a tree holds: names, kinds, contents.
 tree_of() { (cd "$1" && find . -mindepth 1 -not -name '*.db-*' -print0 | sort -z | while IFS= read -rd '' f; do
   if [ -L "$f" ]; then echo "$f -> $(readlink "$f")"; elif [ -f "$f" ]; then echo "$f $(stat -c %a "$f") $(sha256sum <"$f")"; else echo "$f/"; fi; done); }

@@ -408,7 +408,7 @@ expect 0 mlx push
 expect 0 mlx -C ../changed-clone pull
 
 # bug: damaged keys were never mended, though a clone had them: on a remote, and here.
-for damage in ': >F' 'truncate -s 100 F' 'printf x | dd of=F bs=1 seek=400 conv=notrunc status=none'; do
+for damage in ': >F' 'truncate -s 100 F' 'flip F 400'; do
   for file in ../remote5/file-keys*; do (eval "${damage//F/\"\$file\"}"); done
   expect 6 mlx -C ../changed-clone pull
   expect 6 mlx push

@@ -99,7 +99,7 @@ expect 0 mlx log data/a --json
 same "$(json 'd["versions"][0]["message"]')" first
 mlx tag unpushed data/a@v1 >/dev/null  # the remote, and so the packs, have what came before
 cp .mlx/journal saved
-printf 'X' | dd of=.mlx/journal bs=1 seek=$(($(stat -c %s saved) - 20)) conv=notrunc status=none
+flip .mlx/journal -20
 expect 6 mlx fsck
 has "$out" "is in the database only"
 expect 0 mlx fsck --repair

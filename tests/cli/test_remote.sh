@@ -87,7 +87,7 @@ expect 0 mlx clone store two
 same "$(tree_of two/data/x)" "$(tree_of one/data/x)"
 # A flipped bit, and a remote that has lost everything except its heads; then a loss that nobody can repair.
 pack=$(ls -S store/packs/*.pack | head -n 1)
-printf '\377' | dd of="$pack" bs=1 seek=5000 conv=notrunc status=none
+flip "$pack" 5000
 expect 0 mlx -C one push --repair
 has "$out" "set aside"
 expect 0 mlx clone store three

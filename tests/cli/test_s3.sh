@@ -47,7 +47,7 @@ has "$out" unchanged
 lacks "$(requests)" packs/
 expect 0 mlx fsck
 # Damaged ones are fetched again.
-for f in .mlx/cache/remotes/s3/*.idx; do printf x | dd of="$f" bs=1 seek=1100 conv=notrunc status=none; done
+for f in .mlx/cache/remotes/s3/*.idx; do flip "$f" 1100; done
 expect 0 mlx pull
 has "$(requests)" packs/
 
