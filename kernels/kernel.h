@@ -133,16 +133,18 @@ struct Plan {
   int phases = 1;
   std::array<int, kMaxPhases> slices{1, 1, 1, 1};
   std::size_t workspace_bytes = 0;
-  int packed_input = -1;  // the input that must be packed, -1 for none
+  int packed_input = -1;   // the input that must be packed, -1 for none
+  int packed_scales = -1;  // the input whose scales are packed with it, -1 for none
   std::size_t packed_bytes = 0;
   void* state = nullptr;  // owned; freed by destroy
   void (*run)(const void* state, const Args& args, int phase, int slice) = nullptr;
   // For a GPU's kernels on many small tensors, null for others: runs plans with the same function in as few launches as
   // possible. None of them writes what another reads or writes; they have one phase and no workspace.
   void (*run_many)(const Call* calls, int count) = nullptr;
-  void (*pack)(const void* state, const void* weights, void* packed) = nullptr;  // packed: 64-byte aligned
-  // The output of pack() depends only on the weights, their shape and these numbers: two plans with the same function,
-  // shape, packed_bytes and numbers can share it. -1: it depends on more and cannot be shared.
+  // packed: 64-byte aligned. scales: null if none are packed.
+  void (*pack)(const void* state, const void* weights, const void* scales, void* packed) = nullptr;
+  // The output of pack() depends only on the weights, their scales and shape, and these numbers: two plans with the
+  // same function, shape, packed_bytes and numbers can share it. -1: it depends on more and cannot be shared.
   const std::int64_t* layout = nullptr;  // owned by `state`
   int layout_count = -1;
   void (*destroy)(void* state) = nullptr;

@@ -56,7 +56,8 @@ void fetch_inputs(const HostRun& run, const Args& args) {
       run.device->download(const_cast<void*>(run.inputs[i]), args.inputs[i], run.input_bytes[i]);
   const Plan& plan = run.kernel.plan();
   if (plan.packed_input >= 0)
-    plan.pack(plan.state, run.inputs[static_cast<std::size_t>(plan.packed_input)], run.packed);
+    plan.pack(plan.state, run.inputs[static_cast<std::size_t>(plan.packed_input)],
+              plan.packed_scales < 0 ? nullptr : run.inputs[static_cast<std::size_t>(plan.packed_scales)], run.packed);
 }
 
 void send_outputs(const HostRun& run, const Args& args) {

@@ -237,7 +237,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
 // Packs w[O, KH, KW·C] as [KH, quads of a row][O padded to 16][4], then the initial values of the sums. For signed
 // pixels, which are stored with 128 added, these cancel the excess.
 template <bool Signed>
-void pack(const void* opaque, const void* weights, void* packed) {
+void pack(const void* opaque, const void* weights, const void*, void* packed) {
   const State* s = state_of(opaque);
   const Geometry& g = s->g;
   const std::int64_t channels = padded_channels(g), in_row = g.kw * g.c;

@@ -47,7 +47,7 @@ inline __m256i rounded(Floats x) {
 }
 
 // The panels of product.h, made of pairs.
-void pack_forward(const void* opaque, const void* weights, void* packed) {
+void pack_forward(const void* opaque, const void* weights, const void*, void* packed) {
   const Geometry& g = state_of(opaque)->g;
   const auto* w = static_cast<const float*>(weights);
   pack_columns(g.in_width / 2, g.out_width, static_cast<float*>(packed), [&](std::int64_t j, std::int64_t p) {
@@ -57,7 +57,7 @@ void pack_forward(const void* opaque, const void* weights, void* packed) {
     return as_floats(reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high.v, low.v)));
   });
 }
-void pack_backward(const void* opaque, const void* weights, void* packed) {
+void pack_backward(const void* opaque, const void* weights, const void*, void* packed) {
   const Geometry& g = state_of(opaque)->g;
   const std::int64_t pairs = g.out_width / 2, columns = g.in_width;
   for (std::int64_t p = 0; p < pairs; ++p) {

@@ -78,7 +78,7 @@ void give(Plan& plan, std::unique_ptr<State> state) {
     static_cast<const State*>(self)->run(args, phase, slice);
   };
   if constexpr (requires(const State& self) { self.pack(nullptr, nullptr); }) {
-    plan.pack = [](const void* self, const void* weights, void* packed) {
+    plan.pack = [](const void* self, const void* weights, const void*, void* packed) {
       stay_on_this_thread();
       static_cast<const State*>(self)->pack(weights, packed);
     };

@@ -117,7 +117,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
     at += end - begin;
   }
 }
-void pack_forward(const void* opaque, const void* weights, void* packed) {
+void pack_forward(const void* opaque, const void* weights, const void*, void* packed) {
   const Geometry& g = state_of(opaque)->g;
   const std::int64_t terms = g.kh * g.kw * g.c;
   pack_columns(static_cast<const float*>(weights), terms, terms, g.o, static_cast<float*>(packed));
@@ -191,7 +191,7 @@ void backward_data(const void* opaque, const Args& args, int phase, int slice) {
     });
   }
 }
-void pack_backward(const void* opaque, const void* weights, void* packed) {
+void pack_backward(const void* opaque, const void* weights, const void*, void* packed) {
   const Geometry& g = state_of(opaque)->g;
   const auto* from = static_cast<const float*>(weights);
   by_classes(g, [&](std::int64_t, std::int64_t, const Class& h, const Class& w, std::int64_t at) {

@@ -117,7 +117,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
 }
 
 // Packs w[O, taps] as [taps, O padded to 16].
-void pack(const void* opaque, const void* weights, void* packed) {
+void pack(const void* opaque, const void* weights, const void*, void* packed) {
   const State* s = state_of(opaque);
   const std::int64_t count = taps(s->g), stride = padded_channels(s->g);
   const auto* w = static_cast<const float*>(weights);

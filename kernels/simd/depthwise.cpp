@@ -244,10 +244,10 @@ void pack_taps(const State* s, const void* weights, void* packed, bool turned) {
     for (std::int64_t c = 0; c < stride; ++c)
       out[(turned ? kTaps - 1 - tap : tap) * stride + c] = c < s->g.c ? w[c * kTaps + tap] : 0.0f;
 }
-void pack(const void* opaque, const void* weights, void* packed) {
+void pack(const void* opaque, const void* weights, const void*, void* packed) {
   pack_taps(state_of(opaque), weights, packed, false);
 }
-void pack_turned(const void* opaque, const void* weights, void* packed) {
+void pack_turned(const void* opaque, const void* weights, const void*, void* packed) {
   pack_taps(state_of(opaque), weights, packed, true);
 }
 

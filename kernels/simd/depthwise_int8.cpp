@@ -99,7 +99,7 @@ void byte_forward(const void* opaque, const Args& args, int phase, int slice) {
 }
 
 // Packs w[C, taps] as [taps][C padded to 16], each a 16-bit number with zeros above.
-void pack_bytes(const void* opaque, const void* weights, void* packed) {
+void pack_bytes(const void* opaque, const void* weights, const void*, void* packed) {
   const State* s = state_of(opaque);
   const std::int64_t stride = padded_channels(s->g);
   const auto* w = static_cast<const std::int8_t*>(weights);

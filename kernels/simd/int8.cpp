@@ -236,7 +236,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
 
 // Packs w[O, segments, run] as panels of dots, then the initial values of the sums.
 template <bool Signed>
-void pack(const void* opaque, const void* weights, void* packed) {
+void pack(const void* opaque, const void* weights, const void*, void* packed) {
   const State* s = state_of(opaque);
   const Lines l = lines_of(op_of(s), s->g);
   const std::int64_t dots = l.segments * l.dots(), row = l.segments * l.run;

@@ -9,7 +9,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   multiply_slice<float>(s, args, f32_in(s, args, 2), s->g.in_width, s->g.out_width, phase, slice);
 }
-void pack_forward(const void* opaque, const void* weights, void* packed) {
+void pack_forward(const void* opaque, const void* weights, const void*, void* packed) {
   const Geometry& g = state_of(opaque)->g;
   pack_columns(static_cast<const float*>(weights), g.in_width, g.in_width, g.out_width, static_cast<float*>(packed));
 }
@@ -18,7 +18,7 @@ void backward_data(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   multiply_slice<float>(s, args, nullptr, s->g.out_width, s->g.in_width, phase, slice);
 }
-void pack_backward(const void* opaque, const void* weights, void* packed) {
+void pack_backward(const void* opaque, const void* weights, const void*, void* packed) {
   const Geometry& g = state_of(opaque)->g;
   const auto* w = static_cast<const float*>(weights);
   for (std::int64_t n = 0; n < g.out_width; ++n)

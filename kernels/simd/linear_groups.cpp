@@ -2,16 +2,18 @@
 // them with panels of 64 outputs. One row takes at least the time in which memory delivers the weights: with
 // groups of 32, eight and a half bits for each of eight, four and a half for each of four.
 //
-// Packed weights: for each panel and group, and each step of four inputs (of eight, two steps in one byte, if weights
-// have four bits), four vectors of sixteen outputs, each with the four bytes of its step. Sums of bytes are exact, so
-// neither tiles nor instruction set change a bit.
+// Packed weights: for each panel and group, the scales of its outputs, f16; then for each step of four inputs (of
+// eight, two steps in one byte, if weights have four bits), four vectors of sixteen outputs, each with the four bytes
+// of its step. So one row reads them as one stream. Sums of bytes are exact, so neither tiles nor instruction set
+// change a bit.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
 constexpr std::int64_t kLanes = 16, kVectors = 4, kPanelOutputs = kLanes * kVectors, kStep = 4, kVectorBytes = 64;
-constexpr std::int64_t kAhead = 16;     // groups whose scales are asked for before they are needed
+constexpr std::int64_t kScaleBytes = kPanelOutputs * static_cast<std::int64_t>(sizeof(F16));
+constexpr std::int64_t kAhead = 4096;   // bytes of weights
 constexpr float kSmallest = 0x1p-100f;  // all of a group below it count as 0
 
 struct Sizes {
@@ -19,7 +21,7 @@ struct Sizes {
   bool four;  // bits
   std::int64_t panels() const { return (n + kPanelOutputs - 1) / kPanelOutputs; }
   std::int64_t steps() const { return group / (four ? 2 * kStep : kStep); }  // of a group, as packed
-  std::int64_t packed_group() const { return steps() * kVectors * kVectorBytes; }
+  std::int64_t packed_group() const { return kScaleBytes + steps() * kVectors * kVectorBytes; }
   std::int64_t packed() const { return panels() * groups * packed_group(); }
   int offset() const { return four ? 8 : kByteOffset; }  // of packed weights
 };
@@ -80,7 +82,6 @@ struct Product {
   Sizes z;
   Rounded x;
   const std::uint8_t* packed;
-  const F16* scales;
   const float* bias;  // null for none
   float* y;
 };
@@ -91,11 +92,15 @@ inline Ints four_of(const std::int8_t* from) {
   return integers(terms);
 }
 
-// The sums of one group.
+// The sums of one group. `w`: its first step.
 template <bool Four, int R, int N>
 inline void add_group(const Product& p, const std::uint8_t* w, const std::int8_t* x, Ints (&sum)[R][N]) {
   for (std::int64_t step = p.z.steps(); step > 0; --step, w += kVectors * kVectorBytes) {
     Ints low[N], high[N];
+    if constexpr (R <= 2) {  // one pass over the weights: the processor itself does not read far enough ahead
+      MLX_UNROLL
+      for (int v = 0; v < N; ++v) __builtin_prefetch(w + kAhead + v * kVectorBytes);
+    }
     MLX_UNROLL
     for (int v = 0; v < N; ++v) {
       low[v] = load(reinterpret_cast<const std::int32_t*>(w + v * kVectorBytes));
@@ -130,26 +135,19 @@ void tile(const Product& p, std::int64_t panel, std::int64_t first, std::int64_t
     MLX_UNROLL
     for (int r = 0; r < R; ++r) total[r][v] = start;
   }
-  const std::uint8_t* w = p.packed + panel * p.z.groups * p.z.packed_group() + first * kVectorBytes;
+  const std::uint8_t* w = p.packed + panel * p.z.groups * p.z.packed_group();
   for (std::int64_t group = 0; group < p.z.groups; ++group, w += p.z.packed_group()) {
     const std::int64_t at = row * p.z.groups + group;
-    // The scales of a panel lie a row of all outputs apart, each on a page of its own. Behind the last come those of
-    // the next panel.
-    const bool here = group + kAhead < p.z.groups;
-    const F16* const later =
-        p.scales + (here ? group + kAhead : (group + kAhead) % p.z.groups) * p.z.n + o + (here ? 0 : kPanelOutputs);
-    __builtin_prefetch(later), __builtin_prefetch(later + 2 * kLanes);
     Ints sum[R][N];
     MLX_UNROLL
     for (int r = 0; r < R; ++r) {
       MLX_UNROLL
       for (int v = 0; v < N; ++v) sum[r][v] = integers(p.x.starts[at + r * p.z.groups]);
     }
-    add_group<Four, R, N>(p, w, p.x.x + row * p.z.k + group * p.z.group, sum);
+    add_group<Four, R, N>(p, w + kScaleBytes + first * kVectorBytes, p.x.x + row * p.z.k + group * p.z.group, sum);
     MLX_UNROLL
     for (int v = 0; v < N; ++v) {
-      const F16* const from = p.scales + group * p.z.n + o + kLanes * v;
-      const Floats scale = load(from, lanes(left - kLanes * v));
+      const Floats scale = load(reinterpret_cast<const F16*>(w) + (first + v) * kLanes, lanes(kLanes));
       MLX_UNROLL
       for (int r = 0; r < R; ++r)
         total[r][v] = fma(to_floats(sum[r][v]), scale * broadcast(p.x.scales[at + r * p.z.groups]), total[r][v]);
@@ -200,33 +198,47 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   const Range items = range_of(s, phase, slice);
   const Rounded x = rounded_of(z, args.workspace);
   if (phase == 0) return round_rows(z, f32_in(s, args, 0), x, items);
-  const Product p{z,
-                  x,
-                  static_cast<const std::uint8_t*>(args.packed),
-                  static_cast<const F16*>(args.inputs[2]),
-                  f32_in(s, args, 3),
-                  f32_out(s, args, 0)};
+  const Product p{z, x, static_cast<const std::uint8_t*>(args.packed), f32_in(s, args, 3), f32_out(s, args, 0)};
   z.four ? multiply<true>(p, items) : multiply<false>(p, items);
 }
 
-// The byte of weight k of output n, as packed: that of a padded output stands for 0.
-std::uint8_t byte_of(const Sizes& z, const void* weights, std::int64_t n, std::int64_t k) {
-  if (n >= z.n) return static_cast<std::uint8_t>(z.offset());
-  if (!z.four) return static_cast<std::uint8_t>(static_cast<const std::int8_t*>(weights)[n * z.k + k] + z.offset());
-  const std::uint8_t pair = static_cast<const std::uint8_t*>(weights)[(n * z.k + k) / 2];
-  return k % 2 == 0 ? pair & 15 : pair >> 4;
+constexpr std::uint32_t kOffsets = 0x01010101u * kByteOffset;  // that of each byte; 0 or 128
+
+// The four bytes of a step, as packed. `weights`: four of eight bits, or eight of four.
+std::uint32_t packed_step(bool four, const std::uint8_t* weights) {
+  std::uint32_t stored;
+  __builtin_memcpy(&stored, weights, sizeof stored);
+  if (!four) return stored ^ kOffsets;
+  const auto spread = [](std::uint32_t nibbles) {  // four of them, each to a byte of its own
+    nibbles = (nibbles | nibbles << 8) & 0x00ff00ff;
+    return (nibbles | nibbles << 4) & 0x0f0f0f0f;
+  };
+  return spread(stored & 0xffff) | spread(stored >> 16) << 4;
 }
 
-void pack(const void* opaque, const void* weights, void* packed) {
+void pack_group(const Sizes& z, const std::uint8_t* weights, const F16* scales, std::int64_t panel, std::int64_t group,
+                std::uint8_t* to) {
+  const std::int64_t row_bytes = z.four ? z.k / 2 : z.k, left = z.n - panel * kPanelOutputs;
+  const std::int64_t outputs = left < kPanelOutputs ? left : kPanelOutputs;
+  __builtin_memset(to, 0, static_cast<std::size_t>(kScaleBytes));
+  __builtin_memcpy(to, scales + group * z.n + panel * kPanelOutputs, static_cast<std::size_t>(outputs) * sizeof(F16));
+  to += kScaleBytes;
+  const std::uint32_t nothing = z.four ? 0x88888888 : kOffsets;  // outputs that only fill the panel
+  for (std::int64_t i = 0; i < kPanelOutputs; ++i) {
+    const std::uint8_t* const row = weights + (panel * kPanelOutputs + i) * row_bytes + group * (row_bytes / z.groups);
+    for (std::int64_t step = 0; step < z.steps(); ++step) {
+      const std::uint32_t bytes = i < outputs ? packed_step(z.four, row + step * kStep) : nothing;
+      __builtin_memcpy(to + (step * kPanelOutputs + i) * kStep, &bytes, sizeof bytes);
+    }
+  }
+}
+
+void pack(const void* opaque, const void* weights, const void* scales, void* packed) {
   const Sizes z = sizes_of(state_of(opaque));
   auto* to = static_cast<std::uint8_t*>(packed);
   for (std::int64_t panel = 0; panel < z.panels(); ++panel)
-    for (std::int64_t k = 0; k < z.k; k += z.four ? 2 * kStep : kStep)
-      for (std::int64_t n = panel * kPanelOutputs; n < (panel + 1) * kPanelOutputs; ++n)
-        for (std::int64_t i = 0; i < kStep; ++i, ++to) {
-          *to = byte_of(z, weights, n, k + i);
-          if (z.four) *to = static_cast<std::uint8_t>(*to | byte_of(z, weights, n, k + kStep + i) << 4);
-        }
+    for (std::int64_t group = 0; group < z.groups; ++group, to += z.packed_group())
+      pack_group(z, static_cast<const std::uint8_t*>(weights), static_cast<const F16*>(scales), panel, group, to);
 }
 
 }  // namespace
@@ -239,6 +251,7 @@ bool prepare_linear_groups(const Problem& problem, Plan& plan) {
   cut(s, plan, 1, z.panels(), z.packed() * (z.rows / 8 + 1));
   plan.workspace_bytes = static_cast<std::size_t>(rounded_bytes(z));
   plan.packed_input = 1;
+  plan.packed_scales = 2;
   plan.packed_bytes = static_cast<std::size_t>(z.packed());
   plan.pack = pack;
   plan.layout_count = 0;

@@ -31,7 +31,8 @@ Weight::Weight(const kernels::Shape& shape, ByteView data, std::shared_ptr<const
   memory_ = std::move(copy);
 }
 
-std::shared_ptr<const void> Weight::packed(const kernels::Plan& plan, const kernels::Shape& shape) const {
+std::shared_ptr<const void> Weight::packed(const kernels::Plan& plan, const kernels::Shape& shape,
+                                           const void* scales) const {
   const bool shareable = plan.layout_count >= 0;
   std::vector<std::int64_t> layout;
   if (shareable) layout.assign(plan.layout, plan.layout + plan.layout_count);
@@ -39,7 +40,8 @@ std::shared_ptr<const void> Weight::packed(const kernels::Plan& plan, const kern
   std::erase_if(packed_, [](const Packed& each) { return each.memory.expired(); });
   if (shareable) {
     for (const Packed& each : packed_) {
-      if (each.pack != plan.pack || each.bytes != plan.packed_bytes || each.shape != shape || each.layout != layout)
+      if (each.pack != plan.pack || each.bytes != plan.packed_bytes || each.shape != shape || each.scales != scales ||
+          each.layout != layout)
         continue;
       if (auto memory = each.memory.lock()) return memory;
     }
@@ -47,11 +49,11 @@ std::shared_ptr<const void> Weight::packed(const kernels::Plan& plan, const kern
   Memory made = allocate(plan.packed_bytes);
   // Decoding reads all of it once a token: with small pages their addresses take longer to find than the bytes.
   advise_large_pages(made.get(), plan.packed_bytes);
-  plan.pack(plan.state, data_.data(), made.get());
+  plan.pack(plan.state, data_.data(), scales, made.get());
   ++times_packed_;
   std::shared_ptr<const void> memory = shared(std::move(made));
   // A form that cannot be shared is noted for packed_bytes(), under a function that no plan has.
-  packed_.push_back({shareable ? plan.pack : nullptr, shape, std::move(layout), plan.packed_bytes, memory});
+  packed_.push_back({shareable ? plan.pack : nullptr, shape, scales, std::move(layout), plan.packed_bytes, memory});
   return memory;
 }
 

@@ -34,9 +34,11 @@ class Weight {
   const kernels::Shape& shape() const { return shape_; }
   ByteView data() const { return data_; }
 
-  // What plan.pack() writes for this weight, which the graph sees as `shape`. Two plans get the same bytes if they have
-  // the same layout (kernels::Plan::layout); then only the first caller packs, and others wait for it.
-  std::shared_ptr<const void> packed(const kernels::Plan& plan, const kernels::Shape& shape) const;
+  // What plan.pack() writes for this weight, which the graph sees as `shape`, and its scales (null for none; as long as
+  // forms with these are in use, nothing else has their address). Two plans get the same bytes if they have the same
+  // layout (kernels::Plan::layout); then only the first caller packs, and others wait for it.
+  std::shared_ptr<const void> packed(const kernels::Plan& plan, const kernels::Shape& shape,
+                                     const void* scales = nullptr) const;
   // A copy in the memory of `device`, which is not the host. `allocate` gives the first caller memory for it.
   std::shared_ptr<const void> on(const kernels::Device& device, const std::function<Memory()>& allocate) const;
 
@@ -45,8 +47,9 @@ class Weight {
 
  private:
   struct Packed {
-    void (*pack)(const void*, const void*, void*);
+    void (*pack)(const void*, const void*, const void*, void*);
     kernels::Shape shape;
+    const void* scales;
     std::vector<std::int64_t> layout;
     std::size_t bytes;
     std::weak_ptr<const void> memory;

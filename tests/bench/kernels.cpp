@@ -350,7 +350,8 @@ void measure(const Entry& entry, Backend backend, const graph::MachinePeak& peak
   const Plan& plan = prepared.plan();
   const Memory workspace = allocate(plan.workspace_bytes), packed = allocate(plan.packed_bytes);
   const double packing = plan.packed_input < 0 ? 0.0 : seconds([&] {
-    plan.pack(plan.state, inputs[static_cast<std::size_t>(plan.packed_input)], packed.get());
+    plan.pack(plan.state, inputs[static_cast<std::size_t>(plan.packed_input)],
+              plan.packed_scales < 0 ? nullptr : inputs[static_cast<std::size_t>(plan.packed_scales)], packed.get());
   });
   const Args args{inputs.data(), outputs.data(), workspace.get(), packed.get(), 1, 1};
   const double alone = seconds(plan, args, one), together = seconds(plan, args, all);

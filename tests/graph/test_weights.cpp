@@ -133,6 +133,26 @@ TEST_CASE("weights: bug: plans of one kernel and size that pack differently do n
   CHECK(weight.packed(silent, shape) != weight.packed(silent, shape));
 }
 
+TEST_CASE("weights: forms with other scales are not shared") {
+  const kernels::Shape x{DType::kF32, 2, {1, 32}}, w{DType::kS8, 2, {16, 32}}, scales{DType::kF16, 2, {1, 16}};
+  const kernels::Shape y{DType::kF32, 2, {1, 16}}, inputs[] = {x, w, scales};
+  kernels::Problem problem;
+  problem.op = Op::kLinearGroups;
+  problem.input_count = 3;
+  problem.output_count = 1;
+  problem.inputs = inputs;
+  problem.outputs = &y;
+  const kernels::Prepared kernel = kernels::prepare(problem, kernels::test::own_backend());
+  if (kernel.plan().packed_input < 0) return;  // ref reads weights as they are
+  REQUIRE(kernel.plan().packed_scales == 2);
+  const Bytes data(w.bytes(), 3), a(scales.bytes(), 1), b(scales.bytes(), 2);
+  const Weight weight(w, data, nullptr);
+  const auto with_a = weight.packed(kernel.plan(), w, a.data()), with_b = weight.packed(kernel.plan(), w, b.data());
+  CHECK(with_a != with_b);
+  CHECK(weight.packed(kernel.plan(), w, a.data()) == with_a);
+  CHECK(weight.times_packed() == 2);
+}
+
 TEST_CASE("weights: they live on with a session alone, and what only they hold goes with the last") {
   const Graph graph = to_inference(sample::cnn());
   Tensors tensors = sample::random_tensors(graph);

@@ -229,7 +229,9 @@ std::vector<Tensor> run_case(const Plan& plan, const Case& test, const RunOption
   args.key = reinterpret_cast<const RandomKey*>(key.there());
   args.stream = device.stream;
   if (plan.packed_input >= 0) {
-    plan.pack(plan.state, input_pointers[static_cast<std::size_t>(plan.packed_input)], packed.data());
+    plan.pack(plan.state, input_pointers[static_cast<std::size_t>(plan.packed_input)],
+              plan.packed_scales < 0 ? nullptr : input_pointers[static_cast<std::size_t>(plan.packed_scales)],
+              packed.data());
     args.packed = packed.data();
   }
   for (int phase = 0; phase < plan.phases; ++phase) {

@@ -159,7 +159,8 @@ std::vector<std::unique_ptr<Bytes>> run(const Case& c, Attrs attrs, const std::v
   if (slices) *slices = plan.slices[0];
 
   Bytes packed(plan.packed_bytes);
-  if (plan.packed_input >= 0) plan.pack(plan.state, data[static_cast<std::size_t>(plan.packed_input)], packed.data());
+  if (plan.packed_input >= 0)
+    plan.pack(plan.state, data[static_cast<std::size_t>(plan.packed_input)], nullptr, packed.data());
   std::vector<std::unique_ptr<Bytes>> first;
   for (const Order order : {Order::kForward, Order::kReverse, Order::kTwoThreads}) {
     Bytes workspace(plan.workspace_bytes);

@@ -25,7 +25,7 @@ struct Step {  // a node that does work
   const void* packed = nullptr;
   Memory own_packed;
   std::shared_ptr<const void> shared_packed;
-  std::uint64_t packed_version = 0;  // of the weights that `packed` was made from; 0: never
+  std::uint64_t packed_version = 0;  // of the weights and scales that `packed` was made from; 0: never
   Cost cost;
 };
 

@@ -39,29 +39,44 @@ void Session::State::fill_pointers(Bucket& bucket) {
 }
 
 bool Session::State::is_stale(const Step& each) const {
-  const int at = each.kernel.plan().packed_input;
-  return at >= 0 && each.packed_version != version[index(packed_root(*current, each))];
+  return each.kernel.plan().packed_input >= 0 && each.packed_version != version_to_pack(*current, each);
 }
 
-// `weights` is the data of the input that must be packed.
-void Session::State::pack(const Bucket& bucket, Step& each, const void* weights) {
+// Of the weights, and of the scales that are packed with them: versions only grow, and so does their sum.
+std::uint64_t Session::State::version_to_pack(const Bucket& bucket, const Step& each) const {
+  const kernels::Plan& plan = each.kernel.plan();
+  return version[index(root_of(bucket, each, plan.packed_input))] +
+         (plan.packed_scales < 0 ? 0 : version[index(root_of(bucket, each, plan.packed_scales))]);
+}
+
+bool Session::State::holds_what_is_packed(const Bucket& bucket, const Step& each) const {
+  const kernels::Plan& plan = each.kernel.plan();
+  return held[index(root_of(bucket, each, plan.packed_input))].data &&
+         (plan.packed_scales < 0 || held[index(root_of(bucket, each, plan.packed_scales))].data);
+}
+
+// `weights` and `scales` are the data of the inputs that are packed.
+void Session::State::pack(const Bucket& bucket, Step& each, const void* weights, const void* scales) {
   device.make_current();  // pack_stale() packs on the pool's threads
   const kernels::Plan& plan = each.kernel.plan();
-  const ValueId root = packed_root(bucket, each);
-  if (const Held& from = held[index(root)]; from.weight) {
+  const Held& from = held[index(root_of(bucket, each, plan.packed_input))];
+  const bool own_scales = plan.packed_scales >= 0 && !held[index(root_of(bucket, each, plan.packed_scales))].weight;
+  if (from.weight && !own_scales) {
     const ValueId input = each.inputs[static_cast<std::size_t>(plan.packed_input)];
-    each.shared_packed = from.weight->packed(plan, bucket.shapes[index(input)]);
+    each.shared_packed = from.weight->packed(plan, bucket.shapes[index(input)], scales);
     each.packed = each.shared_packed.get();
   } else {
     if (!each.own_packed) each.own_packed = allocate(plan.packed_bytes);
-    plan.pack(plan.state, weights, each.own_packed.get());
+    plan.pack(plan.state, weights, scales, each.own_packed.get());
     each.packed = each.own_packed.get();
   }
-  each.packed_version = version[index(root)];
+  each.packed_version = version_to_pack(bucket, each);
 }
 
 void Session::State::pack(Step& each) {
-  pack(*current, each, each.input_pointers[static_cast<std::size_t>(each.kernel.plan().packed_input)]);
+  const kernels::Plan& plan = each.kernel.plan();
+  const auto data = [&](int at) { return at < 0 ? nullptr : each.input_pointers[static_cast<std::size_t>(at)]; };
+  pack(*current, each, data(plan.packed_input), data(plan.packed_scales));
 }
 
 // Packs weights that are known before the run, those of different nodes in parallel; one thread packs the weights of
@@ -71,8 +86,7 @@ void Session::State::pack_stale(Bucket& bucket, const RunOptions& run) {
   std::size_t bytes = 0;
   for (Step& each : bucket.steps) {
     const auto node = static_cast<std::size_t>(each.node);
-    if (node < run.first || node >= run.last || !is_stale(each) || !held[index(packed_root(bucket, each))].data)
-      continue;
+    if (node < run.first || node >= run.last || !is_stale(each) || !holds_what_is_packed(bucket, each)) continue;
     stale.push_back(&each);
     bytes += each.kernel.plan().packed_bytes;
   }

@@ -240,7 +240,8 @@ Tiles* Session::State::tiles_for(const RunOptions& run) {
     lanes.push_back(make_bucket_of(of_tile));
     for (Step& each : lanes.back().steps) {
       const kernels::Plan& plan = each.kernel.plan();
-      if (i == 0 && plan.packed_input >= 0) pack(lanes.back(), each, held[index(packed_root(lanes.back(), each))].data);
+      const auto data = [&](int at) { return at < 0 ? nullptr : held[index(root_of(lanes.back(), each, at))].data; };
+      if (i == 0 && plan.packed_input >= 0) pack(lanes.back(), each, data(plan.packed_input), data(plan.packed_scales));
     }
   }
   return &tiles.emplace_back(graph, std::move(lanes));

@@ -98,11 +98,14 @@ struct Session::State {
   void drop_buckets();
   void* address(const Bucket& bucket, ValueId id);
   void fill_pointers(Bucket& bucket);
-  ValueId packed_root(const Bucket& bucket, const Step& each) const {
-    return bucket.plan.root[index(each.inputs[static_cast<std::size_t>(each.kernel.plan().packed_input)])];
+  // The held value behind input `at` of a step, such as packed_input of its plan.
+  static ValueId root_of(const Bucket& bucket, const Step& each, int at) {
+    return bucket.plan.root[index(each.inputs[static_cast<std::size_t>(at)])];
   }
+  std::uint64_t version_to_pack(const Bucket& bucket, const Step& each) const;
+  bool holds_what_is_packed(const Bucket& bucket, const Step& each) const;
   bool is_stale(const Step& each) const;
-  void pack(const Bucket& bucket, Step& each, const void* weights);
+  void pack(const Bucket& bucket, Step& each, const void* weights, const void* scales);
   void pack(Step& each);
   void pack_stale(Bucket& bucket, const RunOptions& run);
   void run_step(Step& step_to_run);
