@@ -4,6 +4,7 @@
 #include "kernels/geometry.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "kernels/checker.h"
@@ -344,6 +345,10 @@ void check_pointwise(Checker& check, const Problem& problem, Geometry& g) {
     case Op::kRelu6:
     case Op::kGelu:
       return activation(check, 1);
+    case Op::kSoftCap:
+    case Op::kSoftCapBackward:
+      check.require(problem.attrs.cap > 0.0f && std::isfinite(problem.attrs.cap), "the cap must be above 0");
+      return activation(check, problem.op == Op::kSoftCap ? 1 : 2);
     case Op::kAdd:
       return add(check, problem);
     case Op::kScaledAdd:

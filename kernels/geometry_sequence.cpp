@@ -1,4 +1,6 @@
 // Problems over rows and sequences: layer norm and RMS norm, gated activations, embeddings, positions, attention.
+#include <cmath>
+
 #include "kernels/checker.h"
 #include "kernels/rope_table.h"
 
@@ -71,6 +73,8 @@ void check_swiglu(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 1, kReal)) return;
   const Shape& x = check.input(0);
   check.require(last(x) % 2 == 0, "the last dim must hold gate and up, equally wide");
+  check.require(problem.attrs.activation == Activation::kNone || problem.attrs.activation == Activation::kGelu,
+                "the activation must be none, which stands for SiLU, or gelu");
   const Dims half = with_last(x, last(x) / 2);
   if (problem.op == Op::kSwiGlu) return check.output_stored(0, half);
   check.input_stored(1, half);
@@ -115,7 +119,8 @@ void check_rope(Checker& check, const Problem& problem, Geometry& g) {
   if (!grouped(check, problem, g)) return;
   check.require(g.head % 2 == 0, "the width of a head must be even");
   check.require(problem.attrs.theta > 0.0f, "theta must be positive");
-  check.require(sane_turns(problem.attrs), "slow must be at least 1, and long_low below long_high");
+  check.require(sane_turns(problem.attrs),
+                "slow must be at least 1, long_low below long_high, ramp_begin below ramp_end");
   check.require(problem.attrs.axis >= 1 && problem.attrs.axis <= (1 << 24), "the number of positions must be given");
   g.table = problem.attrs.axis;
   check.optional_input(1, {g.batch}, DType::kS32);
@@ -124,6 +129,8 @@ void check_rope(Checker& check, const Problem& problem, Geometry& g) {
 
 void check_attention(Checker& check, const Problem& problem, Geometry& g) {
   if (!grouped(check, problem, g, problem.op == Op::kAttentionCached ? kFloat : kReal)) return;
+  check.require(problem.attrs.window >= 0, "the window must be at least 0");
+  check.require(problem.attrs.cap >= 0.0f && std::isfinite(problem.attrs.cap), "the cap must be at least 0");
   const DType type = check.input(0).dtype;
   const Dims y{g.batch, g.time, g.dim}, lse{g.batch, g.heads, g.time};
   if (problem.op == Op::kAttentionBackward) {

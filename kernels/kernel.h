@@ -82,6 +82,10 @@ struct Attrs {
   // long_low times in long_context positions fully, more than long_high times not at all.
   float slow = 1.0f, long_low = 0.0f, long_high = 0.0f;
   std::int64_t long_context = 0;
+  // Rotary positions: with ramp_end, pairs up to ramp_begin are not slowed, from ramp_end on fully.
+  float ramp_begin = 0.0f, ramp_end = 0.0f;
+  std::int64_t window = 0;  // attention: how many positions a query attends to, its own the last; 0: all up to its own
+  float cap = 0.0f;         // attention, soft cap: c · tanh(x / c) bounds scores or x; 0 for none
   bool whole_example = false;   // dropout: one number for each index of the first dim (stochastic depth)
   bool tf32 = false;            // products: factors in f32 may be rounded to tf32
   float delta = 0.0f;           // regression loss: where Huber's loss becomes linear; 0 for squared error throughout

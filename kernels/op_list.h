@@ -118,7 +118,8 @@ MLX_OP(kEmbeddingBackward, "embedding_backward", embedding, 2, 2)
 
 // Causal self-attention with grouped queries (Ainslie et al. 2023): qkv[B,T,(H+2G)d], H heads of queries, then G of
 // keys, then G of values, each d wide → y[B,T,Hd], lse[B,H,T]. attrs.heads H, kv_heads G (0: H): query head h attends
-// to keys and values h / (H/G). qkv, y and their gradients are all f32 or all half; lse is f32.
+// to keys and values h / (H/G). qkv, y and their gradients are all f32 or all half; lse is f32. A score is q·k / √d ·
+// attrs.scale_a, then c · tanh(score / c) with attrs.cap c. With attrs.window w a query at p attends to p-w+1 … p.
 MLX_OP(kAttention, "attention", attention, 1, 1)
 // qkv, y, lse, dy → dqkv
 MLX_OP(kAttentionBackward, "attention_backward", attention, 4, 4)
@@ -160,16 +161,16 @@ MLX_OP(kRmsNorm, "rms_norm", rms_norm, 2, 3)
 // x (or sum), dy, gamma, saved_rstd, (dsum[…,D]) → dx, dgamma
 MLX_OP(kRmsNormBackward, "rms_norm_backward", rms_norm, 4, 5)
 
-// Gated linear unit with SiLU (Shazeer 2020): x[…,2H], first gate, then up → y[…,H] = silu(gate) · up.
-// y and dx each f32 or half.
+// Gated linear unit with SiLU (Shazeer 2020): x[…,2H], first gate, then up → y[…,H] = silu(gate) · up; with
+// attrs.activation gelu it is gelu(gate) · up. y and dx each f32 or half.
 MLX_OP(kSwiGlu, "swiglu", swiglu, 1, 1)
 // x, dy → dx
 MLX_OP(kSwiGluBackward, "swiglu_backward", swiglu, 2, 2)
 
 // Rotary positions (Su et al. 2021) of the queries and keys in qkv[B,T,(H+2G)d] as attention takes it, (positions
 // s32[B]: first position of each sequence, default 0) → the same rotated, in place. Element i of a head's first half
-// and of its second turn together by position · theta^(-2i/d), slowed as attrs.slow, long_context, long_low and
-// long_high say (rope_table.h). attrs.heads, kv_heads, theta, axis: how many positions there are; those outside are not
+// and of its second turn together by position · theta^(-2i/d), slowed as attrs.slow, long_context, long_low, long_high,
+// ramp_begin and ramp_end say (rope_table.h). attrs.heads, kv_heads, theta, axis: how many positions there are; those outside are not
 // rotated.
 MLX_OP(kRope, "rope", rope, 1, 2)
 // dy, (positions) → dx, in place
@@ -275,6 +276,11 @@ MLX_PRIMITIVE(kBatchNormSynchronised, "batch_norm_synchronised", batch_norm, 6, 
 MLX_PRIMITIVE(kBatchNormGradientSums, "batch_norm_gradient_sums", batch_norm, 5, 6)
 // x, dy, gamma, saved_mean, saved_rstd, sums[R,2,C], (beta) → dx
 MLX_PRIMITIVE(kBatchNormSynchronisedBackward, "batch_norm_synchronised_backward", batch_norm, 6, 7)
+
+// x → y = c · tanh(x / c) with attrs.cap c, above 0. x and y are each f32 or half.
+MLX_OP(kSoftCap, "soft_cap", pointwise, 1, 1)
+// x, dy → dx, in place on dy
+MLX_OP(kSoftCapBackward, "soft_cap_backward", pointwise, 2, 2)
 
 // clang-format on
 

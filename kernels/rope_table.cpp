@@ -15,7 +15,7 @@ namespace {
 
 // All that a table depends on.
 struct TurnsKey {
-  float theta, slow, long_low, long_high;
+  float theta, slow, long_low, long_high, ramp_begin, ramp_end;
   std::int64_t long_context, size, positions;
   bool backward;
   auto operator<=>(const TurnsKey&) const = default;
@@ -25,11 +25,19 @@ using Turns = std::shared_ptr<const std::vector<float>>;
 TurnsKey key_of(const Problem& problem, std::int64_t size, std::int64_t positions) {
   const Attrs& attrs = problem.attrs;
   const bool backward = problem.op == Op::kRopeBackward;
-  if (attrs.long_context == 0) return {attrs.theta, attrs.slow, 0, 0, 0, size, positions, backward};
-  return {attrs.theta, attrs.slow, attrs.long_low, attrs.long_high, attrs.long_context, size, positions, backward};
+  TurnsKey key{attrs.theta, attrs.slow, 0, 0, attrs.ramp_begin, attrs.ramp_end, 0, size, positions, backward};
+  if (attrs.long_context != 0)
+    key.long_low = attrs.long_low, key.long_high = attrs.long_high, key.long_context = attrs.long_context;
+  return key;
 }
 
-double slowed(double frequency, const TurnsKey& key) {
+// Of pair i.
+double slowed(double frequency, std::int64_t i, const TurnsKey& key) {
+  if (key.ramp_end > 0) {
+    const double begin = key.ramp_begin, end = key.ramp_end;
+    const double part = std::clamp((static_cast<double>(i) - begin) / (end - begin), 0., 1.);
+    return part * frequency / double{key.slow} + (1 - part) * frequency;
+  }
   if (key.long_context == 0) return frequency / double{key.slow};
   const double turns = static_cast<double>(key.long_context) * frequency / (2 * std::numbers::pi);
   const double kept =
@@ -42,7 +50,7 @@ Turns make_turns(const TurnsKey& key) {
   std::vector<double> speed(static_cast<std::size_t>(half));
   for (std::int64_t i = 0; i < half; ++i) {
     const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(key.size);
-    speed[static_cast<std::size_t>(i)] = slowed(std::pow(double{key.theta}, exponent), key);
+    speed[static_cast<std::size_t>(i)] = slowed(std::pow(double{key.theta}, exponent), i, key);
   }
   const double sign = key.backward ? -1.0 : 1.0;
   std::vector<float> turns(static_cast<std::size_t>(rows * key.size));
@@ -73,7 +81,9 @@ Turns turns_for(const TurnsKey& key) {
 
 bool sane_turns(const Attrs& attrs) {
   const bool slows = attrs.slow >= 1 && std::isfinite(attrs.slow) && attrs.long_context >= 0;
-  return slows && (attrs.long_context == 0 || (attrs.long_low >= 0 && attrs.long_low < attrs.long_high));
+  const bool ramps = attrs.ramp_end == 0 || (attrs.ramp_begin >= 0 && attrs.ramp_begin < attrs.ramp_end &&
+                                             std::isfinite(attrs.ramp_end) && attrs.long_context == 0);
+  return slows && ramps && (attrs.long_context == 0 || (attrs.long_low >= 0 && attrs.long_low < attrs.long_high));
 }
 
 void drop_turns(RopeState& state) {

@@ -9,14 +9,16 @@ namespace mlx::kernels {
 struct RopeState : State {
   // Row p: cosines of p · f for i in 0 … d/2-1, then their sines, with f = theta^(-2i/d) / slow. If there is a
   // long_context C, a pair is slowed by how often it turns in C positions, n = C f / 2π before slowing: fully if n is
-  // below long_low, not at all from long_high, in between f is interpolated linearly in n (Llama 3.1). Angles are
-  // computed in double; the sines are negated for the backward rotation. Row 0 rotates nothing.
+  // below long_low, not at all from long_high, in between f is interpolated linearly in n (Llama 3.1). If there is a
+  // ramp_end, a pair is slowed by its place: not at all up to ramp_begin, fully from ramp_end on, in between linearly
+  // in i (YaRN, Peng et al. 2023). Angles are computed in double; the sines are negated for the backward rotation. Row
+  // 0 rotates nothing.
   const float* turns = nullptr;
   std::int64_t positions = 0;    // number of rows; positions outside are not rotated
   const void* shared = nullptr;  // owns `turns`, which all layers of a model have in common
 };
 
-// The attributes above are usable: slow is at least 1, and long_low is below long_high.
+// The attributes above are usable: slow is at least 1, long_low is below long_high, ramp_begin below ramp_end.
 bool sane_turns(const Attrs& attrs);
 // Owned by `plan` afterwards. Null if the problem is inconsistent.
 RopeState* new_rope_state(const Problem& problem, Plan& plan, Run run);

@@ -21,25 +21,45 @@ __device__ inline float dot(const float* a, const float* b, std::int64_t size) {
   return sum;
 }
 
-// Computes y of one query over the first `count` keys, at least one. Returns the log of the sum of exponentials, in
-// every lane.
-__device__ inline float attend(const float* query, HeadRows keys, HeadRows values, std::int64_t count,
-                               std::int64_t size, float* y, int lane) {
-  const float scale = 1.0f / sqrtf(static_cast<float>(size));
+// How a score comes from a product, and which keys have one (op_list.h, kAttention).
+struct Scoring {
+  float scale, cap;     // cap: 0 for none
+  std::int64_t window;  // 0 for none
+  __device__ float score(float product) const {
+    return cap > 0.0f ? cap * tanhf(scale * product / cap) : scale * product;
+  }
+  __device__ float slope(float score) const {  // of score() at a product, in terms of its result
+    return cap > 0.0f ? scale * (1.0f - score / cap * (score / cap)) : scale;
+  }
+  __device__ std::int64_t first_key(std::int64_t position) const {
+    return window > 0 && window <= position ? position - window + 1 : 0;
+  }
+  __device__ std::int64_t end_of_queries(std::int64_t key, std::int64_t time) const {
+    return window > 0 && window < time - key ? key + window : time;
+  }
+};
+static Scoring scoring_of(const State& s) {
+  return {s.attrs.scale_a / std::sqrt(static_cast<float>(s.g.head)), s.attrs.cap, s.attrs.window};
+}
+
+// Computes y of one query over the keys from `begin` up to `count`, at least one. Returns the log of the sum of
+// exponentials, in every lane.
+__device__ inline float attend(const float* query, HeadRows keys, HeadRows values, std::int64_t begin,
+                               std::int64_t count, std::int64_t size, Scoring how, float* y, int lane) {
   float max = -INFINITY, total = 0.0f;
-  for (std::int64_t from = 0; from < count; from += kWarp) {
+  for (std::int64_t from = begin; from < count; from += kWarp) {
     const bool inside = from + lane < count;
-    const float score = inside ? scale * dot(query, keys[from + lane], size) : -INFINITY;
+    const float score = inside ? how.score(dot(query, keys[from + lane], size)) : -INFINITY;
     const float unordered = warp_sum(score != score ? 1.0f : 0.0f);
     const float tile_max = unordered > 0.0f ? NAN : warp_max(score), new_max = tile_max > max ? tile_max : max;
     const float shift = new_max == -INFINITY ? 0.0f : new_max;  // no weight yet
     const float weight = inside ? expf(score - shift) : 0.0f;
-    const float kept = from > 0 ? expf(max - shift) : 0.0f;  // factor for the earlier sums
+    const float kept = from > begin ? expf(max - shift) : 0.0f;  // factor for the earlier sums
     total = total * kept + warp_sum(weight);
     const std::int64_t in_tile = count - from < kWarp ? count - from : kWarp;
     for (std::int64_t base = 0; base < size; base += kWarp) {
       const std::int64_t d = base + lane;
-      float sum = d < size && from > 0 ? y[d] * kept : 0.0f;
+      float sum = d < size && from > begin ? y[d] * kept : 0.0f;
       for (std::int64_t j = 0; j < in_tile; ++j) {
         const float p = __shfl_sync(0xffffffffu, weight, static_cast<int>(j));
         if (d < size) sum += p * values[from + j][d];
@@ -74,11 +94,12 @@ void run_attention(const void* state, const Args& args, int, int) {
   const Geometry g = s.g;
   const float* qkv = f32_in(&s, args, 0);
   float *y = f32_out(&s, args, 0), *lses = f32_out(&s, args, 1);
+  const Scoring how = scoring_of(s);
   each_row(args, g.batch * g.heads * g.time, [=] __device__(std::int64_t row, int lane) {
     const std::int64_t t = row % g.time;
     const Head h = head_of(g, qkv, row / g.time);
     float* out = y + (h.batch * g.time + t) * g.dim + h.head * g.head;
-    const float lse = attend(h.q[t], h.k, h.v, t + 1, g.head, out, lane);
+    const float lse = attend(h.q[t], h.k, h.v, how.first_key(t), t + 1, g.head, how, out, lane);
     if (lses && lane == 0) lses[row] = lse;
   });
 }
@@ -90,6 +111,7 @@ void run_attention_cached(const void* state, const Args& args, int, int) {
   const float* qkv = f32_in(&s, args, 0);
   const std::int32_t* positions = s32_in(&s, args, 3);
   float *y = f32_out(&s, args, 0), *keys = f32_out(&s, args, 1), *values = f32_out(&s, args, 2);
+  const Scoring how = scoring_of(s);
   each(args, g.batch * g.time * g.kv_dim, [=] __device__(std::int64_t i) {
     const std::int64_t column = i % g.kv_dim, row = i / g.kv_dim, b = row / g.time, held = positions[b];
     if (held < 0 || held + g.time > g.table) return;
@@ -107,7 +129,8 @@ void run_attention_cached(const void* state, const Args& args, int, int) {
       for (std::int64_t d = lane; d < g.head; d += kWarp) out[d] = 0.0f;
       return;
     }
-    attend(h.q[t], {keys + at, g.kv_dim}, {values + at, g.kv_dim}, held + t + 1, g.head, out, lane);
+    attend(h.q[t], {keys + at, g.kv_dim}, {values + at, g.kv_dim}, how.first_key(held + t), held + t + 1, g.head, how,
+           out, lane);
   });
 }
 
@@ -119,7 +142,7 @@ void run_attention_backward(const void* state, const Args& args, int, int) {
   const float *qkv = f32_in(&s, args, 0), *ys = f32_in(&s, args, 1), *lses = f32_in(&s, args, 2);
   const float* dys = f32_in(&s, args, 3);
   float *dqkv = f32_out(&s, args, 0), *owns = static_cast<float*>(args.workspace);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(g.head));
+  const Scoring how = scoring_of(s);
   each_row(args, g.batch * g.heads * g.time, [=] __device__(std::int64_t row, int lane) {
     const std::int64_t t = row % g.time, query_head = row / g.time;
     const std::int64_t at = (query_head / g.heads * g.time + t) * g.dim + query_head % g.heads * g.head;
@@ -133,16 +156,17 @@ void run_attention_backward(const void* state, const Args& args, int, int) {
     const Head h = head_of(g, qkv, row / g.time);
     const float* dy = dys + (h.batch * g.time + t) * g.dim + h.head * g.head;
     float* dq = dqkv + (h.batch * g.time + t) * g.width + h.head * g.head;
-    for (std::int64_t from = 0; from <= t; from += kWarp) {
+    const std::int64_t begin = how.first_key(t);
+    for (std::int64_t from = begin; from <= t; from += kWarp) {
       const std::int64_t j = from + lane, in_tile = t + 1 - from < kWarp ? t + 1 - from : kWarp;
       float ds = 0.0f;
       if (j <= t) {
-        const float p = expf(scale * dot(h.q[t], h.k[j], g.head) - lses[row]);
-        ds = p * (dot(dy, h.v[j], g.head) - owns[row]) * scale;
+        const float score = how.score(dot(h.q[t], h.k[j], g.head)), p = expf(score - lses[row]);
+        ds = p * (dot(dy, h.v[j], g.head) - owns[row]) * how.slope(score);
       }
       for (std::int64_t base = 0; base < g.head; base += kWarp) {
         const std::int64_t d = base + lane;
-        float sum = d < g.head && from > 0 ? dq[d] : 0.0f;
+        float sum = d < g.head && from > begin ? dq[d] : 0.0f;
         for (std::int64_t i = 0; i < in_tile; ++i) {
           const float weight = __shfl_sync(0xffffffffu, ds, static_cast<int>(i));
           if (d < g.head) sum += weight * h.k[from + i][d];
@@ -161,12 +185,14 @@ void run_attention_backward(const void* state, const Args& args, int, int) {
       const std::int64_t query_head = batch * g.heads + group * queries + member;
       const Head h = head_of(g, qkv, query_head);
       const HeadRows dy{dys + batch * g.time * g.dim + h.head * g.head, g.dim};
-      for (std::int64_t from = j; from < g.time; from += kWarp) {
-        const std::int64_t t = from + lane, in_tile = g.time - from < kWarp ? g.time - from : kWarp;
+      const std::int64_t end = how.end_of_queries(j, g.time);
+      for (std::int64_t from = j; from < end; from += kWarp) {
+        const std::int64_t t = from + lane, in_tile = end - from < kWarp ? end - from : kWarp;
         float p = 0.0f, ds = 0.0f;
-        if (t < g.time) {
-          p = expf(scale * dot(h.q[t], h.k[j], g.head) - lses[query_head * g.time + t]);
-          ds = p * (dot(dy[t], h.v[j], g.head) - owns[query_head * g.time + t]) * scale;
+        if (t < end) {
+          const float score = how.score(dot(h.q[t], h.k[j], g.head));
+          p = expf(score - lses[query_head * g.time + t]);
+          ds = p * (dot(dy[t], h.v[j], g.head) - owns[query_head * g.time + t]) * how.slope(score);
         }
         for (std::int64_t base = 0; base < g.head; base += kWarp) {
           const std::int64_t d = base + lane;

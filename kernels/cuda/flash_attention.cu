@@ -193,7 +193,8 @@ void run_flash_forward(const void* state, const Args& args, int, int) {
 }  // namespace
 
 bool prepare_flash_attention(const Problem& problem, Plan& plan) {
-  const bool back = problem.op == Op::kAttentionBackward;
+  const bool back = problem.op == Op::kAttentionBackward, plain = problem.attrs.window == 0 && problem.attrs.cap == 0;
+  if (!plain || problem.attrs.scale_a != 1.0f) return false;
   const State* s = new_state(problem, plan, back ? run_flash_backward : run_flash_forward, Takes::kHalf);
   if (!s || !is_half(s->g.x_type) || s->g.head < 1 || s->g.head > 128) return false;
   // Blocks are counted in 32 bits, and each has at least 32 rows.

@@ -44,6 +44,8 @@ constexpr Kernel kRows[] = {
     {Op::kRelu6Backward, prepare_pointwise},
     {Op::kGelu, prepare_pointwise},
     {Op::kGeluBackward, prepare_pointwise},
+    {Op::kSoftCap, prepare_pointwise},
+    {Op::kSoftCapBackward, prepare_pointwise},
     {Op::kAdd, prepare_pointwise},
     {Op::kScaledAdd, prepare_pointwise},
     {Op::kCast, prepare_pointwise},

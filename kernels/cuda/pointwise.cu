@@ -5,7 +5,8 @@
 namespace mlx::kernels::cuda {
 
 // Not in an anonymous namespace: nvcc requires external linkage of functions with device lambdas.
-__device__ inline float pointwise(Op op, float a, float b, Activation activation, float scale_a, float scale_b) {
+__device__ inline float pointwise(Op op, float a, float b, Activation activation, float scale_a, float scale_b,
+                                  float cap) {
   switch (op) {
     case Op::kRelu:
       return activate(Activation::kRelu, a);
@@ -23,6 +24,12 @@ __device__ inline float pointwise(Op op, float a, float b, Activation activation
       return activate(activation, a + b);
     case Op::kScaledAdd:
       return scale_a * a + scale_b * b;
+    case Op::kSoftCap:
+      return cap * tanhf(a / cap);
+    case Op::kSoftCapBackward: {
+      const float bound = tanhf(a / cap);
+      return (1.0f - bound * bound) * b;
+    }
     default:
       return a;
   }
@@ -34,9 +41,9 @@ void run_pointwise(const void* state, const Args& args, int, int) {
   const Reals a = reals_in(s, args, 0, s.g.x_type), b = reals_in(s, args, 1, s.g.dy_type);
   const RealsOut y = reals_out(s, args, 0, s.g.y_type);
   const Activation activation = s.attrs.activation;
-  const float scale_a = s.attrs.scale_a, scale_b = s.attrs.scale_b;
+  const float scale_a = s.attrs.scale_a, scale_b = s.attrs.scale_b, cap = s.attrs.cap;
   each(args, s.g.count, [=] __device__(std::int64_t i) {
-    y.store(i, pointwise(kOp, a[i], b.data ? b[i] : 0.0f, activation, scale_a, scale_b));
+    y.store(i, pointwise(kOp, a[i], b.data ? b[i] : 0.0f, activation, scale_a, scale_b, cap));
   });
 }
 
@@ -72,6 +79,10 @@ static Run pointwise_run(Op op) {
       return run_pointwise<Op::kGeluBackward>;
     case Op::kAdd:
       return run_pointwise<Op::kAdd>;
+    case Op::kSoftCap:
+      return run_pointwise<Op::kSoftCap>;
+    case Op::kSoftCapBackward:
+      return run_pointwise<Op::kSoftCapBackward>;
     case Op::kScaledAdd:
       return run_pointwise<Op::kScaledAdd>;
     case Op::kQuantize:

@@ -1,9 +1,9 @@
 // Reference causal self-attention (Vaswani et al. 2017) with grouped queries (Ainslie et al. 2023), with and without a
 // cache, and its gradient. Sliced by (sequence, key head): the queries of a group share a slice.
 //
-// A query at position p sums over keys 0 … p in that order, whether they come from this call or from the cache. So
-// decoding step by step gives the same bits as full evaluation. T: float, BF16 or F16, the storage type of everything
-// except lse and the cache, which are f32.
+// A query at position p sums over the keys of its window, up to p, in their order, whether they come from this call or
+// from the cache. So decoding step by step gives the same bits as full evaluation. T: float, BF16 or F16, the storage
+// type of everything except lse and the cache, which are f32.
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
@@ -34,16 +34,31 @@ void store(F16* to, double value) {
   *to = to_f16(static_cast<float>(value));
 }
 
-// Computes y[size] of one query over the first `count` keys, at least one. `sums` is scratch for `size` doubles.
-// Returns the log of the sum of exponentials.
+double scale_of(const State& s) {
+  return double{s.attrs.scale_a} / std::sqrt(static_cast<double>(s.g.head));
+}
+
+// A score from q·k.
+double score_of(const State& s, double product) {
+  const double score = scale_of(s) * product, cap = s.attrs.cap;
+  return cap > 0 ? cap * std::tanh(score / cap) : score;
+}
+
+// The first key that the query at `position` attends to.
+std::int64_t first_key(const State& s, std::int64_t position) {
+  return s.attrs.window > 0 && s.attrs.window <= position ? position - s.attrs.window + 1 : 0;
+}
+
+// Computes y of the query at `position`. `sums` is scratch for as many doubles as a head is wide. Returns the log of
+// the sum of exponentials.
 template <typename T>
-double attend(const T* query, Rows<T> keys, Rows<T> values, std::int64_t count, std::int64_t size, double* sums, T* y) {
-  const double scale = 1.0 / std::sqrt(static_cast<double>(size));
+double attend(const State& s, const T* query, Rows<T> keys, Rows<T> values, std::int64_t position, double* sums, T* y) {
+  const std::int64_t size = s.g.head, first = first_key(s, position);
   double max = -INFINITY, total = 0.0;
-  for (std::int64_t j = 0; j < count; ++j) max = std::fmax(max, scale * dot(query, keys[j], size));
+  for (std::int64_t j = first; j <= position; ++j) max = std::fmax(max, score_of(s, dot(query, keys[j], size)));
   for (std::int64_t i = 0; i < size; ++i) sums[i] = 0.0;
-  for (std::int64_t j = 0; j < count; ++j) {
-    const double weight = std::exp(scale * dot(query, keys[j], size) - max);
+  for (std::int64_t j = first; j <= position; ++j) {
+    const double weight = std::exp(score_of(s, dot(query, keys[j], size)) - max);
     total += weight;
     for (std::int64_t i = 0; i < size; ++i) sums[i] += weight * widen(values[j][i]);
   }
@@ -83,7 +98,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
     double* scratch = static_cast<double*>(args.workspace) + slice * item.size;
     T* y = static_cast<T*>(args.outputs[0]) + item.batch * s.g.time * s.g.dim + item.head * item.size;
     for (std::int64_t t = 0; t < s.g.time; ++t) {
-      const double lse = attend(item.q[t], item.k, item.v, t + 1, item.size, scratch, y + t * s.g.dim);
+      const double lse = attend(s, item.q[t], item.k, item.v, t, scratch, y + t * s.g.dim);
       if (s.g.has_output[1]) f32_out(&s, args, 1)[i * s.g.time + t] = static_cast<float>(lse);
     }
   }
@@ -109,8 +124,7 @@ void cached(const void* opaque, const Args& args, int phase, int slice) {
         values[(held + t) * s.g.kv_dim + d] = item.v[t][d];
       }
     for (std::int64_t t = 0; fits && t < s.g.time; ++t)
-      attend<float>(item.q[t], {keys, s.g.kv_dim}, {values, s.g.kv_dim}, held + t + 1, item.size, scratch,
-                    y + t * s.g.dim);
+      attend<float>(s, item.q[t], {keys, s.g.kv_dim}, {values, s.g.kv_dim}, held + t, scratch, y + t * s.g.dim);
   }
 }
 
@@ -130,12 +144,12 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
     double *dk = dq + time * size, *dv = dk + time * size;
     const bool first = i % group == 0;
     for (std::int64_t e = 0; e < (first ? 3 : 1) * time * size; ++e) dq[e] = 0.0;
-    const double scale = 1.0 / std::sqrt(static_cast<double>(size));
     for (std::int64_t t = 0; t < time; ++t) {
       const double own = dot(dy[t], y[t], size);
-      for (std::int64_t j = 0; j <= t; ++j) {
-        const double p = std::exp(scale * dot(item.q[t], item.k[j], size) - lse[t]);
-        const double ds = p * (dot(dy[t], item.v[j], size) - own) * scale;
+      for (std::int64_t j = first_key(s, t); j <= t; ++j) {
+        const double score = score_of(s, dot(item.q[t], item.k[j], size)), p = std::exp(score - lse[t]);
+        const double bound = s.attrs.cap > 0 ? score / s.attrs.cap : 0;  // the tanh, whose slope is 1 - tanh²
+        const double ds = p * (dot(dy[t], item.v[j], size) - own) * scale_of(s) * (1 - bound * bound);
         for (std::int64_t d = 0; d < size; ++d) {
           dv[j * size + d] += p * widen(dy[t][d]);
           dq[t * size + d] += ds * widen(item.k[j][d]);

@@ -1,4 +1,4 @@
-// Reference relu, relu6, gelu, addition and their gradients (op_list.h).
+// Reference relu, relu6, gelu, soft caps, addition and their gradients (op_list.h).
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
@@ -33,6 +33,17 @@ void gelu_forward(const void* opaque, const Args& args, int phase, int slice) {
 void gelu_backward(const void* opaque, const Args& args, int phase, int slice) {
   each(opaque, args, phase, slice, [](float x, float dy) { return gelu_slope(x) * dy; });
 }
+void soft_cap(const void* opaque, const Args& args, int phase, int slice) {
+  const double cap = state_of(opaque).attrs.cap;
+  each(opaque, args, phase, slice, [cap](float x, float) { return cap * std::tanh(x / cap); });
+}
+void soft_cap_backward(const void* opaque, const Args& args, int phase, int slice) {
+  const double cap = state_of(opaque).attrs.cap;
+  each(opaque, args, phase, slice, [cap](float x, float dy) {
+    const double bound = std::tanh(x / cap);
+    return (1.0 - bound * bound) * dy;
+  });
+}
 void add(const void* opaque, const Args& args, int phase, int slice) {
   const Activation activation = state_of(opaque).attrs.activation;
   each(opaque, args, phase, slice, [activation](float a, float b) { return activate(activation, a + b); });
@@ -52,6 +63,8 @@ bool prepare_pointwise(const Problem& problem, Plan& plan) {
   if (problem.op == Op::kRelu6Backward) run = relu6_backward;
   if (problem.op == Op::kGelu) run = gelu_forward;
   if (problem.op == Op::kGeluBackward) run = gelu_backward;
+  if (problem.op == Op::kSoftCap) run = soft_cap;
+  if (problem.op == Op::kSoftCapBackward) run = soft_cap_backward;
   if (problem.op == Op::kScaledAdd) run = scaled_add;
   State* s = new_state(problem, plan, run, Takes::kHalf);
   if (!s) return false;

@@ -1,4 +1,4 @@
-// Reference SwiGLU (Shazeer 2020): silu(gate) · up, and its gradient.
+// Reference SwiGLU (Shazeer 2020), silu(gate) · up or gelu(gate) · up, and its gradient.
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
@@ -6,6 +6,15 @@ namespace {
 
 double sigmoid(double x) {
   return 1.0 / (1.0 + std::exp(-x));
+}
+
+// The gate's activation and its slope.
+double gate_of(const State& s, double x) {
+  return s.attrs.activation == Activation::kGelu ? gelu(x) : x * sigmoid(x);
+}
+double slope_of(const State& s, double x) {
+  const double f = sigmoid(x);
+  return s.attrs.activation == Activation::kGelu ? gelu_slope(x) : f * (1.0 + x * (1.0 - f));
 }
 
 void forward(const void* opaque, const Args& args, int phase, int slice) {
@@ -16,7 +25,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   for (std::int64_t r = rows.begin; r < rows.end; ++r)
     for (std::int64_t i = 0; i < half; ++i) {
       const double gate = x(2 * r * half + i);
-      store_real(args.outputs[0], s.g.y_type, r * half + i, gate * sigmoid(gate) * x((2 * r + 1) * half + i));
+      store_real(args.outputs[0], s.g.y_type, r * half + i, gate_of(s, gate) * x((2 * r + 1) * half + i));
     }
 }
 
@@ -30,10 +39,10 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
   for (std::int64_t r = rows.begin; r < rows.end; ++r)
     for (std::int64_t i = 0; i < half; ++i) {
       const std::int64_t at_gate = 2 * r * half + i, at_up = at_gate + half;
-      const double gate = x(at_gate), up = x(at_up), f = sigmoid(gate);
+      const double gate = x(at_gate), up = x(at_up);
       const double dy = load_real(args.inputs[1], s.g.dy_type, r * half + i);
-      store(at_gate, dy * up * (f * (1.0 + gate * (1.0 - f))));
-      store(at_up, dy * (gate * f));
+      store(at_gate, dy * up * slope_of(s, gate));
+      store(at_up, dy * gate_of(s, gate));
     }
 }
 

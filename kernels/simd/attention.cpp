@@ -30,15 +30,20 @@ inline Scratch scratch_of(void* workspace, int slice, std::int64_t size) {
 
 // Turns the scores of a block into weights e^(score - maximum), and updates maximum and total. `factor` is what earlier
 // sums must be multiplied by.
-inline void weigh(const Scratch& at, std::int64_t lane, std::int64_t position, std::int64_t block, std::int64_t count) {
+inline void weigh(const Scratch& at, std::int64_t lane, std::int64_t position, std::int64_t block, std::int64_t count,
+                  const Scoring& how) {
   const Floats before = load(at.max + lane);
   Floats most = before, total = zeros();
+  for (std::int64_t j = 0; how.cap > 0 && j < count; ++j) {
+    float* score = at.scores + j * kTile + lane;
+    store(score, soft_cap16(load(score), how.cap));
+  }
   for (std::int64_t j = 0; j < count; ++j)
-    most = select(may_see(position, block + j), max(most, load(at.scores + j * kTile + lane)), most);
+    most = select(how.sees(position, block + j), max(most, load(at.scores + j * kTile + lane)), most);
   for (std::int64_t j = 0; j < count; ++j) {
     float* score = at.scores + j * kTile + lane;
     const Floats weight = exp16(load(score) - most);
-    const Floats seen = keep(may_see(position, block + j), weight);
+    const Floats seen = keep(how.sees(position, block + j), weight);
     total = total + seen;
     store(score, seen);
   }
@@ -57,24 +62,31 @@ inline void divide(const float* sums, float total, std::int64_t size, float* y) 
   by_vectors(0, size, [&](std::int64_t i, auto mask) { store(y + i, load(sums + i, mask) / broadcast(total), mask); });
 }
 
+// Of queries that have seen no key yet. With a window there may be none in a block; the factor is still a number.
+inline float first_max(const Scoring& how) {
+  return how.window > 0 ? -__FLT_MAX__ : -__builtin_inff();
+}
+
 // Attends with the queries at positions first … end-1 of the tile that begins at `start`. q is the row of `first`. Row
 // i of y is at y + i · y_stride. lse may be null.
 template <int kVectors>
 void attend_tile(const float* q, std::int64_t q_stride, Past past, std::int64_t start, std::int64_t first,
-                 std::int64_t end, std::int64_t size, const Scratch& at, float* y, std::int64_t y_stride, float* lse) {
-  to_lanes(q, q_stride, first - start, end - first, size, scale_of(size), at.x);
+                 std::int64_t end, std::int64_t size, const Scoring& how, const Scratch& at, float* y,
+                 std::int64_t y_stride, float* lse) {
+  to_lanes(q, q_stride, first - start, end - first, size, how.scale, at.x);
   for (std::int64_t lane = 0; lane < kTile; lane += 16) {
-    store(at.max + lane, broadcast(-__builtin_inff()));
+    store(at.max + lane, broadcast(first_max(how)));
     store(at.total + lane, zeros());
   }
   for (std::int64_t i = 0; i < kTile * size; ++i) at.sums[i] = 0.0f;
-  for (std::int64_t block = 0; block < end; block += kKeys) {
+  const std::int64_t begin = how.first_key(first) / kKeys * kKeys;
+  for (std::int64_t block = begin; block < end; block += kKeys) {
     const std::int64_t count = end - block < kKeys ? end - block : kKeys;
     const float *keys = past.keys + block * past.stride, *values = past.values + block * past.stride;
     score<kVectors>(at.x, keys, past.stride, count, size, at.scores);
-    for (int v = 0; v < kVectors; ++v) weigh(at, 16 * v, start + 16 * v, block, count);
+    for (int v = 0; v < kVectors; ++v) weigh(at, 16 * v, start + 16 * v, block, count, how);
     for (std::int64_t p = first; p < end; ++p)
-      if (block > 0) shrink(at.sums + (p - start) * size, at.factor[p - start], size);
+      if (block > begin) shrink(at.sums + (p - start) * size, at.factor[p - start], size);
     // Four queries at once over the keys that the first of them sees, then each over its own remaining keys.
     for (std::int64_t p = first; p < end; p += 4) {
       const std::int64_t rows = end - p < 4 ? end - p : 4, common = p - block + 1 < count ? p - block + 1 : count;
@@ -96,13 +108,15 @@ void attend_tile(const float* q, std::int64_t q_stride, Past past, std::int64_t 
 }
 
 // Attends with one query at `position`. Its keys are transposed as they are read, 16 in the lanes.
-void attend_one(const float* q, Past past, std::int64_t position, std::int64_t size, const Scratch& at, float* y) {
+void attend_one(const float* q, Past past, std::int64_t position, std::int64_t size, const Scoring& how,
+                const Scratch& at, float* y) {
   by_vectors(0, size, [&](std::int64_t i, auto mask) {
-    store(at.x + i, load(q + i, mask) * broadcast(scale_of(size)));
+    store(at.x + i, load(q + i, mask) * broadcast(how.scale));
     store(at.sums + i, zeros(), mask);
   });
-  float highest = -__builtin_inff(), total = 0.0f;
-  for (std::int64_t block = 0; block <= position; block += kKeys) {
+  const std::int64_t first = how.first_key(position), begin = first / kKeys * kKeys;
+  float highest = first_max(how), total = 0.0f;
+  for (std::int64_t block = begin; block <= position; block += kKeys) {
     const std::int64_t count = position + 1 - block < kKeys ? position + 1 - block : kKeys;
     const float *keys = past.keys + block * past.stride, *values = past.values + block * past.stride;
     Floats most = broadcast(highest);
@@ -113,6 +127,8 @@ void attend_one(const float* q, Past past, std::int64_t position, std::int64_t s
         load_columns(keys + j * past.stride, past.stride, 0, count - j, i, size, columns);
         for (std::int64_t c = 0; c < 16 && i + c < size; ++c) sum = fma(broadcast(at.x[i + c]), columns[c], sum);
       }
+      if (how.cap > 0) sum = soft_cap16(sum, how.cap);
+      if (block + j < first) sum = select(lanes_from(first - block - j), sum, broadcast(-__builtin_inff()));
       store(at.scores + j, sum);
       most = select(lanes(count - j), max(most, sum), most);
     }
@@ -123,7 +139,7 @@ void attend_one(const float* q, Past past, std::int64_t position, std::int64_t s
     for (std::int64_t j = 0; j < count; ++j) added += at.scores[j];
     const float factor = lane_0(exp16(broadcast(before - highest)));
     total = __builtin_fmaf(total, factor, added);
-    if (block > 0) shrink(at.sums, factor, size);
+    if (block > begin) shrink(at.sums, factor, size);
     accumulate_rows<1>(at.sums, size, {at.scores, 0, 1}, values, past.stride, count, size);
   }
   divide(at.sums, total, size, y);
@@ -131,7 +147,7 @@ void attend_one(const float* q, Past past, std::int64_t position, std::int64_t s
 
 // The queries at positions held … held+time-1, whose rows begin at q.
 void attend(const float* q, std::int64_t q_stride, Past past, std::int64_t held, std::int64_t time, std::int64_t size,
-            const Scratch& at, float* y, std::int64_t y_stride, float* lse) {
+            const Scoring& how, const Scratch& at, float* y, std::int64_t y_stride, float* lse) {
   constexpr std::int64_t kFew = 3;  // below this number, single queries are faster
   for (std::int64_t p = held; p < held + time;) {
     const std::int64_t start = p / kTile * kTile, end = start + kTile < held + time ? start + kTile : held + time;
@@ -139,11 +155,11 @@ void attend(const float* q, std::int64_t q_stride, Past past, std::int64_t held,
     float *to = y + (p - held) * y_stride, *log_sums = lse ? lse + (p - held) : nullptr;
     if (!lse && end - p < kFew) {
       for (std::int64_t i = 0; i < end - p; ++i)
-        attend_one(row + i * q_stride, past, p + i, size, at, to + i * y_stride);
+        attend_one(row + i * q_stride, past, p + i, size, how, at, to + i * y_stride);
     } else if (end - start <= 16) {
-      attend_tile<1>(row, q_stride, past, start, p, end, size, at, to, y_stride, log_sums);
+      attend_tile<1>(row, q_stride, past, start, p, end, size, how, at, to, y_stride, log_sums);
     } else {
-      attend_tile<2>(row, q_stride, past, start, p, end, size, at, to, y_stride, log_sums);
+      attend_tile<2>(row, q_stride, past, start, p, end, size, how, at, to, y_stride, log_sums);
     }
     p = end;
   }
@@ -156,7 +172,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   for (std::int64_t i = heads.begin; i < heads.end; ++i) {
     const Head head = head_of(s, f32_in(s, args, 0), i);
     float* lse = s->g.has_output[1] ? f32_out(s, args, 1) + i * s->g.time : nullptr;
-    attend(head.q, head.stride, {head.k, head.v, head.stride}, 0, s->g.time, head.size, at,
+    attend(head.q, head.stride, {head.k, head.v, head.stride}, 0, s->g.time, head.size, scoring_of(s), at,
            f32_out(s, args, 0) + head.y, s->g.dim, lse);
   }
 }
@@ -166,6 +182,7 @@ void cached(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   const Scratch at = scratch_of(args.workspace, slice, s->g.head);
   const std::int64_t size = s->g.head, time = s->g.time, width = s->g.kv_dim, queries = s->g.heads / s->g.kv_heads;
+  const Scoring how = scoring_of(s);
   const Range items = range_of(s, phase, slice);
   for (std::int64_t i = items.begin; i < items.end; ++i) {
     const Head first = head_of(s, f32_in(s, args, 0), i * queries);
@@ -183,7 +200,7 @@ void cached(const void* opaque, const Args& args, int phase, int slice) {
       float* y = f32_out(s, args, 0) + head.y;
       for (std::int64_t t = 0; !fits && t < time; ++t)
         for (std::int64_t d = 0; d < size; ++d) y[t * s->g.dim + d] = 0.0f;
-      if (fits) attend(head.q, head.stride, {keys, values, width}, held, time, size, at, y, s->g.dim, nullptr);
+      if (fits) attend(head.q, head.stride, {keys, values, width}, held, time, size, how, at, y, s->g.dim, nullptr);
     }
   }
 }

@@ -1,5 +1,6 @@
-// Gradient of causal self-attention with grouped queries. The scores are recomputed, tile by tile (Dao et al. 2022).
-// Sliced by (sequence, key head); tiles of queries are processed in order, so each key's sums have one order.
+// Gradient of causal self-attention with grouped queries, without windows and caps, which ref has. The scores are
+// recomputed, tile by tile (Dao et al. 2022). Sliced by (sequence, key head); tiles of queries are processed in order,
+// so each key's sums have one order.
 #include "kernels/simd/attention_tile.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -42,7 +43,7 @@ inline void slopes_of(const Scratch& at, std::int64_t lane, std::int64_t positio
   const Floats own = load(at.own + lane);
   for (std::int64_t j = 0; j < count; ++j) {
     float *weight = at.weights + j * kTile + lane, *slope = at.slopes + j * kTile + lane;
-    const Floats p = keep(may_see(position, block + j), exp16(load(weight) - lse));
+    const Floats p = keep(lanes_from(block + j - position), exp16(load(weight) - lse));
     const Floats by = p * broadcast(scale);
     store(weight, p);
     store(slope, by * (load(slope) - own));
@@ -52,9 +53,9 @@ inline void slopes_of(const Scratch& at, std::int64_t lane, std::int64_t positio
 // Processes `rows` queries from `start` on. The formulas are in ref/attention.cpp.
 template <int kVectors>
 void backward_tile(const Head& head, const float* y, const float* dy, std::int64_t dim, const float* lse,
-                   std::int64_t start, std::int64_t rows, const Scratch& at, Gradients to) {
+                   std::int64_t start, std::int64_t rows, float scale, const Scratch& at, Gradients to) {
   const std::int64_t size = head.size, stride = head.stride, end = start + rows;
-  const float *q = head.q + start * stride, *dys = dy + start * dim, scale = scale_of(size);
+  const float *q = head.q + start * stride, *dys = dy + start * dim;
   to_lanes(q, stride, 0, rows, size, scale, at.q);
   to_lanes(dys, dim, 0, rows, size, 1.0f, at.dy);
   for (std::int64_t r = 0; r < kTile; ++r)
@@ -91,9 +92,9 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
     for (std::int64_t start = 0; start < time; start += kTile) {
       const std::int64_t rows = time - start < kTile ? time - start : kTile;
       if (rows <= 16)
-        backward_tile<1>(head, y, dy, dim, lse, start, rows, at, to);
+        backward_tile<1>(head, y, dy, dim, lse, start, rows, scoring_of(s).scale, at, to);
       else
-        backward_tile<2>(head, y, dy, dim, lse, start, rows, at, to);
+        backward_tile<2>(head, y, dy, dim, lse, start, rows, scoring_of(s).scale, at, to);
     }
   }
 }
@@ -101,6 +102,7 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
 }  // namespace
 
 bool prepare_attention_backward(const Problem& problem, Plan& plan) {
+  if (problem.attrs.window > 0 || problem.attrs.cap > 0) return false;
   State* s = new_state(problem, plan, backward);
   if (!s) return false;
   cut(s, plan, 0, s->g.batch * s->g.kv_heads, s->g.count * s->g.time);

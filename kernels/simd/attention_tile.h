@@ -126,13 +126,23 @@ inline void accumulate(float* out, std::int64_t out_stride, std::int64_t rows, F
   for (; r < rows; ++r) accumulate_rows<1>(out + r * out_stride, out_stride, at(), with, with_stride, count, size);
 }
 
-// Masks which of the 16 queries from position `first` on may attend to key `key`.
-inline Mask may_see(std::int64_t first, std::int64_t key) {
-  return lanes_from(key - first);
-}
-
-inline float scale_of(std::int64_t size) {
-  return static_cast<float>(1.0 / __builtin_sqrt(static_cast<double>(size)));
+// How a score comes from a product, and which keys have one (op_list.h, kAttention).
+struct Scoring {
+  float scale, cap;     // cap: 0 for none
+  std::int64_t window;  // 0 for none
+  // Masks which of the 16 queries from position `first` on may attend to key `key`.
+  Mask sees(std::int64_t first, std::int64_t key) const {
+    const Mask causal = lanes_from(key - first);
+    return window > 0 ? causal & lanes(key - first + window) : causal;
+  }
+  std::int64_t first_key(std::int64_t position) const {
+    return window > 0 && window <= position ? position - window + 1 : 0;
+  }
+};
+inline Scoring scoring_of(const State* s) {
+  const double size = static_cast<double>(s->g.head);
+  return {static_cast<float>(static_cast<double>(s->attrs.scale_a) / __builtin_sqrt(size)), s->attrs.cap,
+          s->attrs.window};
 }
 
 }  // namespace

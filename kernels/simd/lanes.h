@@ -55,6 +55,22 @@ inline Floats gelu16(Floats x) {
   const Mask not_zero = ~(x < broadcast(-20.0f));
   return keep(not_zero, x * gelu_factor(x));
 }
+inline Floats tanh16(Floats x) {
+  const Floats one = broadcast(1.0f);
+  return one - broadcast(2.0f) / (one + exp16(x + x));
+}
+inline Floats soft_cap16(Floats x, float cap) {
+  return broadcast(cap) * tanh16(x / broadcast(cap));
+}
+// The gradient of gelu. With f = 1 / (1 + e^(-2u)): d(x f)/dx = f + x f (1 - f) 2 du/dx.
+inline Floats gelu_slope16(Floats x) {
+  const Floats f = gelu_factor(x);
+  x = min(broadcast(20.0f), max(broadcast(-20.0f), x));
+  const Floats one = broadcast(1.0f);
+  const Floats slope = fma(x * x, broadcast(3.0f * 0.044715f), one);
+  const Floats bell = x * f * (one - f);
+  return fma(bell * broadcast(2.0f * 0.7978845608f), slope, f);
+}
 inline Floats relu16(Floats x) {
   return max(zeros(), x);
 }  // NaN stays NaN

@@ -1,4 +1,4 @@
-// Relu, relu6, gelu, addition and their gradients: one pass at memory speed.
+// Relu, relu6, gelu, soft caps, addition and their gradients: one pass at memory speed.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -27,17 +27,21 @@ struct Gelu {
   explicit Gelu(const State*) {}
   Floats operator()(Floats x, Floats) const { return gelu16(x); }
 };
-// With f = 1 / (1 + e^(-2u)): d(x f)/dx = f + x f (1 - f) 2 du/dx.
 struct GeluBackward {
   explicit GeluBackward(const State*) {}
+  Floats operator()(Floats x, Floats dy) const { return gelu_slope16(x) * dy; }
+};
+struct SoftCap {
+  explicit SoftCap(const State* s) : cap(s->attrs.cap) {}
+  float cap;
+  Floats operator()(Floats x, Floats) const { return soft_cap16(x, cap); }
+};
+struct SoftCapBackward {
+  explicit SoftCapBackward(const State* s) : cap(s->attrs.cap) {}
+  float cap;
   Floats operator()(Floats x, Floats dy) const {
-    const Floats f = gelu_factor(x);
-    x = min(broadcast(20.0f), max(broadcast(-20.0f), x));
-    const Floats one = broadcast(1.0f);
-    const Floats slope = fma(x * x, broadcast(3.0f * 0.044715f), one);
-    const Floats bell = x * f * (one - f);
-    const Floats sum = fma(bell * broadcast(2.0f * 0.7978845608f), slope, f);
-    return sum * dy;
+    const Floats bound = tanh16(x / broadcast(cap));
+    return fnma(bound, bound, broadcast(1.0f)) * dy;
   }
 };
 struct Add {
@@ -95,6 +99,10 @@ Run run_of(Op op, const Geometry& g) {
       return activation<Gelu>(g);
     case Op::kGeluBackward:
       return gradient<GeluBackward>(g);
+    case Op::kSoftCap:
+      return activation<SoftCap>(g);
+    case Op::kSoftCapBackward:
+      return gradient<SoftCapBackward>(g);
     case Op::kScaledAdd:
       return run<ScaledAdd, float, float, float>;
     default:

@@ -74,6 +74,10 @@ void each_attr(AttrsType& attrs, Visitor&& visit) {
   visit("long_low", attrs.long_low);
   visit("long_high", attrs.long_high);
   visit("long_context", attrs.long_context);
+  visit("ramp_begin", attrs.ramp_begin);
+  visit("ramp_end", attrs.ramp_end);
+  visit("window", attrs.window);
+  visit("cap", attrs.cap);
   visit("whole_example", attrs.whole_example);
   visit("delta", attrs.delta);
   visit("tf32", attrs.tf32);

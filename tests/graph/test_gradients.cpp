@@ -324,7 +324,7 @@ TEST_CASE("gradients of every trainable operation agree with central differences
                                   return g.add(Op::kAdd, relu, {x, kept}, "sum")[0];
                                 }),
                   seen);
-  check_gradients(image_problem("scaled sum, of two values and of one with itself",
+  check_gradients(image_problem("scaled sum, of two values and of one with itself, with a soft cap",
                                 [](Graph& g, ValueId x) {
                                   Attrs factors;
                                   factors.scale_a = 0.5f;
@@ -332,7 +332,10 @@ TEST_CASE("gradients of every trainable operation agree with central differences
                                   const ValueId b = g.add(Op::kGelu, {}, {x}, "gelu")[0];
                                   const ValueId sum = g.add(Op::kScaledAdd, factors, {x, b}, "sum")[0];
                                   factors.scale_b = 0;
-                                  return g.add(Op::kScaledAdd, factors, {sum, sum}, "scale")[0];
+                                  Attrs bound;
+                                  bound.cap = 1.5f;
+                                  const ValueId scaled = g.add(Op::kScaledAdd, factors, {sum, sum}, "scale")[0];
+                                  return g.add(Op::kSoftCap, bound, {scaled}, "cap")[0];
                                 }),
                   seen);
   Problem collective = image_problem("what ranks compute together", [](Graph& g, ValueId x) {

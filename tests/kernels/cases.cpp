@@ -37,6 +37,10 @@ void pointwise(Cases& cases) {
     cases.push_back({fmt::format("{}", n), Op::kRelu6, {}, {wide}, {f32({n})}, {}, {{0, 0}}});
     cases.push_back({fmt::format("{}", n), Op::kRelu6Backward, {}, {cut_off({n}, 5), b}, {f32({n})}, {}, {{1, 0}}});
     Attrs attrs;
+    attrs.cap = 3.0f;
+    cases.push_back({fmt::format("{}", n), Op::kSoftCap, attrs, {wide}, {f32({n})}, {}, {}});
+    cases.push_back({fmt::format("{}", n), Op::kSoftCapBackward, attrs, {wide, b}, {f32({n})}, {}, {{1, 0}}});
+    attrs = {};
     for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6}) {
       attrs.activation = activation;
       cases.push_back({fmt::format("{}", n), Op::kAdd, attrs, {wide, b}, {f32({n})}, {}, {{0, 0}}});

@@ -192,6 +192,10 @@ void activations(Cases& cases, DType half) {
     for_storage(half, [&](DType from, DType to, const std::string& types) {
       for (const Op op : {Op::kRelu, Op::kRelu6, Op::kGelu})
         cases.push_back({fmt::format("[{}] {}", n, types), op, {}, {stored(x, from)}, {shape_of(to, {n})}, {}, {}});
+      Attrs attrs;
+      attrs.cap = 2.0f;
+      cases.push_back(
+          {fmt::format("[{}] {}", n, types), Op::kSoftCap, attrs, {stored(x, from)}, {shape_of(to, {n})}, {}, {}});
     });
     for_gradients(half, [&](DType from, DType given, DType to, const std::string& types) {
       for (const Op op : {Op::kReluBackward, Op::kRelu6Backward, Op::kGeluBackward})
@@ -202,6 +206,15 @@ void activations(Cases& cases, DType half) {
                          {shape_of(to, {n})},
                          {},
                          {}});
+      Attrs attrs;
+      attrs.cap = 2.0f;
+      cases.push_back({fmt::format("[{}] {}", n, types),
+                       Op::kSoftCapBackward,
+                       attrs,
+                       {stored(x, from), stored(dy, given)},
+                       {shape_of(to, {n})},
+                       {},
+                       {}});
     });
   }
 }

@@ -49,19 +49,28 @@ void swiglu(Cases& cases) {
       const Tensor x = uniform({rows, 2 * half}, -8.0f, 8.0f, 1), dy = random({rows, half}, 2);
       cases.push_back({name, Op::kSwiGlu, {}, {rows == 5 ? with_extremes(x) : x}, {f32({rows, half})}, {}, {}});
       cases.push_back({name, Op::kSwiGluBackward, {}, {x, dy}, {f32({rows, 2 * half})}, {}, {}});
+      Attrs gelu;
+      gelu.activation = Activation::kGelu;
+      cases.push_back({name + " gelu", Op::kSwiGlu, gelu, {x}, {f32({rows, half})}, {}, {}});
+      cases.push_back({name + " gelu", Op::kSwiGluBackward, gelu, {x, dy}, {f32({rows, 2 * half})}, {}, {}});
     }
 }
 
 struct SequenceSizes {
   std::int64_t batch, time, heads, kv_heads, size;
+  std::int64_t window = 0;
+  float cap = 0.0f;
 };
 std::string title(const SequenceSizes& s) {
-  return fmt::format("[{},{}] {} heads of {}, {} of keys", s.batch, s.time, s.heads, s.size, s.kv_heads);
+  return fmt::format("[{},{}] {} heads of {}, {} of keys{}{}", s.batch, s.time, s.heads, s.size, s.kv_heads,
+                     s.window > 0 ? fmt::format(", window {}", s.window) : "", s.cap > 0 ? ", capped" : "");
 }
 Attrs attrs_of(const SequenceSizes& s) {
   Attrs attrs;
   attrs.heads = s.heads;
   if (s.kv_heads != s.heads) attrs.kv_heads = s.kv_heads;
+  attrs.window = s.window, attrs.cap = s.cap;
+  if (s.cap > 0) attrs.scale_a = 1.5f;
   return attrs;
 }
 
@@ -72,6 +81,7 @@ void rope(Cases& cases) {
     attrs.axis = 30;  // shorter than some sequences
     attrs.theta = 500.0f;
     if (s.heads == 3) attrs.slow = 4.0f;
+    if (s.heads == 2 && s.batch == 2) attrs.slow = 4.0f, attrs.ramp_begin = 2.5f, attrs.ramp_end = 9.0f;
     if (s.heads == 4) attrs.slow = 8.0f, attrs.long_context = 20, attrs.long_low = 0.5f, attrs.long_high = 2.0f;
     const Dims dims{s.batch, s.time, (s.heads + 2 * s.kv_heads) * s.size};
     for (const Op op : {Op::kRope, Op::kRopeBackward})
@@ -119,7 +129,12 @@ void attention(Cases& cases) {
                                                            {2, 40, 4, 2, 16},
                                                            {1, 31, 6, 1, 9},
                                                            {1, 300, 4, 2, 64},
-                                                           {1, 129, 2, 1, 33}}) {
+                                                           {1, 129, 2, 1, 33},
+                                                           {2, 40, 4, 2, 16, 7},
+                                                           {1, 300, 2, 1, 17, 130, 0.7f},
+                                                           {1, 170, 2, 2, 8, 1},
+                                                           {1, 33, 3, 3, 16, 0, 0.5f},
+                                                           {2, 20, 2, 2, 16, 64}}) {
     const std::int64_t d = s.heads * s.size, kv = s.kv_heads * s.size, width = d + 2 * kv;
     const Attrs attrs = attrs_of(s);
     const Tensor qkv = random({s.batch, s.time, width}, 1);

@@ -354,6 +354,8 @@ Tolerance tolerance_of(const Case& test, std::size_t output, std::string_view ba
       return {0.0, 1e-9};  // one step: division in f32 may fall on the other side of a half
     case Op::kGelu:
     case Op::kGeluBackward:
+    case Op::kSoftCap:
+    case Op::kSoftCapBackward:
     case Op::kSoftmax:
       return {1e-5, 2e-6};  // exp to 1.5 ulp, of an argument that carries an ulp of up to 1e2
     case Op::kSgd:

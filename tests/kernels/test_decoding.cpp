@@ -23,12 +23,13 @@ std::vector<Tensor> run(const std::vector<Kernel>& rows, const Case& test) {
 
 // A prompt of `prompt` positions, then `step` at a time.
 void decode_equals_full(const std::vector<Kernel>& rows, std::int64_t kv_heads, std::int64_t time, std::int64_t prompt,
-                        std::int64_t step) {
+                        std::int64_t step, std::int64_t window = 0, float cap = 0.0f) {
   constexpr std::int64_t kBatch = 2, kHeads = 4, kSize = 20, kDim = kHeads * kSize;
   CAPTURE(kv_heads);
   CAPTURE(step);
   Attrs attrs;
   attrs.heads = kHeads, attrs.kv_heads = kv_heads;
+  attrs.window = window, attrs.cap = cap;
   const std::int64_t kv = kv_heads * kSize, width = kDim + 2 * kv;
   const Tensor qkv = uniform({kBatch, time, width}, -2.0f, 2.0f, 1);
   const auto y_shape = [](std::int64_t count) { return shape_of(DType::kF32, {kBatch, count, kDim}); };
@@ -60,6 +61,10 @@ void decode_equals_full(const std::vector<Kernel>& rows) {
   decode_equals_full(rows, 2, 19, 7, 1);
   decode_equals_full(rows, 1, 150, 70, 1);  // over a block's end
   decode_equals_full(rows, 2, 300, 13, 9);
+  decode_equals_full(rows, 2, 300, 13, 9, 140, 2.0f);
+  decode_equals_full(rows, 2, 300, 290, 1, 5);
+  decode_equals_full(rows, 1, 150, 70, 1, 131);
+  decode_equals_full(rows, 1, 150, 3, 40, 1, 0.5f);
 }
 
 // The first row of a batch against the same row alone.

@@ -200,6 +200,9 @@ TEST_CASE("gradients: relu, relu6, gelu, dropout of elements and of examples") {
   const Case gelu{"", Op::kGelu, {}, {x}, {x.shape}, {}, {}};
   check_gradient("gelu", gelu, 0, dy, run_ref({"", Op::kGeluBackward, {}, {x, dy}, {x.shape}, {}, {}})[0]);
   Attrs attrs;
+  attrs.cap = 2.0f;
+  const Case capped{"", Op::kSoftCap, attrs, {x}, {x.shape}, {}, {}};
+  check_gradient("soft cap", capped, 0, dy, run_ref({"", Op::kSoftCapBackward, attrs, {x, dy}, {x.shape}, {}, {}})[0]);
   attrs.rate = 0.4f;
   const Case dropout{"", Op::kDropout, attrs, {x}, {x.shape}, {}, {}};
   check_gradient("dropout", dropout, 0, dy, run_ref({"", Op::kDropoutBackward, attrs, {dy}, {x.shape}, {}, {}})[0]);
@@ -325,6 +328,32 @@ TEST_CASE("gradients: attention whose queries share keys and values") {
                  run_ref({"", Op::kAttentionBackward, attrs, {qkv, y[0], y[1], dy}, {qkv.shape}, {}, {}})[0]);
 }
 
+TEST_CASE("gradients: attention with a window and capped scores") {
+  Attrs attrs;
+  attrs.heads = 4, attrs.kv_heads = 2, attrs.window = 3, attrs.cap = 0.8f, attrs.scale_a = 1.7f;
+  const Tensor qkv = unit_random({2, 6, 24}, 1), dy = unit_random({2, 6, 12}, 2);
+  const Case forward{"", Op::kAttention, attrs, {qkv}, {dy.shape, f32({2, 4, 6})}, {}, {}};
+  const auto y = run_ref(forward);
+  check_gradient("dqkv", forward, 0, dy,
+                 run_ref({"", Op::kAttentionBackward, attrs, {qkv, y[0], y[1], dy}, {qkv.shape}, {}, {}})[0]);
+}
+
+TEST_CASE("attention: a window hides what lies before it, and one as long as the sequence nothing") {
+  Attrs attrs;
+  attrs.heads = 1, attrs.window = 2;
+  Tensor qkv = unit_random({1, 5, 12}, 1);
+  const auto attend = [&] { return run_ref({"", Op::kAttention, attrs, {qkv}, {f32({1, 5, 4})}, {}, {}})[0]; };
+  const Tensor before = attend();
+  for (int i = 0; i < 3 * 12; ++i) qkv.data<float>()[i] += 1.0f;  // the first three positions
+  const Tensor after = attend();
+  CHECK(after.data<float>()[3 * 4] != before.data<float>()[3 * 4]);
+  for (int i = 4 * 4; i < 5 * 4; ++i) CHECK(after.data<float>()[i] == before.data<float>()[i]);
+  attrs.window = 5;
+  const Tensor whole = attend();
+  attrs.window = 0;
+  CHECK(whole.bytes == attend().bytes);
+}
+
 TEST_CASE("gradients: RMS norm, SwiGLU, rotary positions") {
   const Tensor x = unit_random({4, 6}, 1), gamma = unit_random({6}, 2), dy = unit_random({4, 6}, 4);
   const Case norm{"", Op::kRmsNorm, {}, {x, gamma}, {x.shape, f32({4})}, {}, {}};
@@ -336,6 +365,11 @@ TEST_CASE("gradients: RMS norm, SwiGLU, rotary positions") {
   const Case swiglu{"", Op::kSwiGlu, {}, {wide}, {x.shape}, {}, {}};
   check_gradient("dx of SwiGLU", swiglu, 0, dy,
                  run_ref({"", Op::kSwiGluBackward, {}, {wide, dy}, {wide.shape}, {}, {}})[0]);
+  Attrs gelu;
+  gelu.activation = Activation::kGelu;
+  const Case gated{"", Op::kSwiGlu, gelu, {wide}, {x.shape}, {}, {}};
+  check_gradient("dx of gated gelu", gated, 0, dy,
+                 run_ref({"", Op::kSwiGluBackward, gelu, {wide, dy}, {wide.shape}, {}, {}})[0]);
   Attrs attrs;
   attrs.heads = 2, attrs.kv_heads = 1, attrs.axis = 9, attrs.theta = 50.0f;
   const Tensor qkv = unit_random({2, 5, 16}, 5), back = unit_random({2, 5, 16}, 6),
@@ -363,6 +397,12 @@ TEST_CASE("rope: turns are slowed, all or the slow ones only") {
   CHECK(std::sin(angle(0)) == doctest::Approx(std::sin(1.0)).epsilon(1e-4));
   CHECK(std::sin(angle(1)) == doctest::Approx(std::sin(0.1 * (kept + (1 - kept) / 4))).epsilon(1e-4));
   CHECK(std::sin(angle(2)) == doctest::Approx(std::sin(0.01 / 4)).epsilon(1e-3));
+  CHECK(std::sin(angle(3)) == doctest::Approx(std::sin(0.001 / 4)).epsilon(1e-2));
+  // By their places: pairs 0, 1, 2 and 3 are slowed not at all, by a quarter, by three quarters, fully.
+  attrs.long_context = 0, attrs.ramp_begin = 0.5f, attrs.ramp_end = 2.5f;
+  CHECK(std::sin(angle(0)) == doctest::Approx(std::sin(1.0)).epsilon(1e-4));
+  CHECK(std::sin(angle(1)) == doctest::Approx(std::sin(0.1 * (0.75 + 0.25 / 4))).epsilon(1e-4));
+  CHECK(std::sin(angle(2)) == doctest::Approx(std::sin(0.01 * (0.25 + 0.75 / 4))).epsilon(1e-3));
   CHECK(std::sin(angle(3)) == doctest::Approx(std::sin(0.001 / 4)).epsilon(1e-2));
 }
 

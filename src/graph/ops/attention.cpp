@@ -1,6 +1,8 @@
 // Causal multi-head self-attention with grouped queries: over a whole sequence, its gradient, and over a cache of keys
 // and values.
 
+#include <cmath>
+
 #include "graph/rule.h"
 
 namespace mlx::graph {
@@ -88,6 +90,7 @@ GroupedHeads grouped_heads(const Rule& rule, const Attrs& attrs) {
                    heads.queries % heads.keys == 0,
                "kv_heads must divide heads");
   const std::int64_t parts = heads.queries + 2 * heads.keys, width = rule.size(0, 2);
+  rule.require(attrs.window >= 0 && attrs.cap >= 0 && std::isfinite(attrs.cap), "window and cap must be at least 0");
   rule.require(width % parts == 0, "the last dimension must hold queries, keys and values, with heads of equal width");
   heads.size = width / parts;
   return heads;
@@ -96,10 +99,12 @@ GroupedHeads grouped_heads(const Rule& rule, const Attrs& attrs) {
 std::vector<OpDef> attention_ops() {
   return {
       {.op = Op::kAttention,
-       .text = {"qkv real[B,T,(H+2G)d] -> y real[B,T,Hd], lse[B,H,T]", "heads kv_heads output",
+       .text = {"qkv real[B,T,(H+2G)d] -> y real[B,T,Hd], lse[B,H,T]", "heads kv_heads scale_a cap window output",
                 "Causal self-attention with grouped queries (Ainslie et al. 2023): H = heads of queries, then G = "
-                "kv_heads of keys and of values (0: as many as heads), each d wide. lse is the log-sum-exp of the "
-                "scores."},
+                "kv_heads of keys and of values (0: as many as heads), each d wide. A score is q k / sqrt(d) scale_a, "
+                "and with cap "
+                "c it becomes c tanh(score / c). With window w a query attends to the last w positions, its own among "
+                "them. lse is the log-sum-exp of the scores."},
        .half_with_result = 1u << 0,
        .divided = Divided::kHeads,
        .infer = infer_attention,
@@ -107,14 +112,14 @@ std::vector<OpDef> attention_ops() {
        .cost = cost_attention},
       {.op = Op::kAttentionBackward,
        .text = {"qkv real[B,T,(H+2G)d], y real[B,T,Hd], lse[B,H,T], dy real[B,T,Hd] -> dqkv real[B,T,(H+2G)d]",
-                "heads kv_heads output", "Gradient of attention."},
+                "heads kv_heads scale_a cap window output", "Gradient of attention."},
        .half_with_result = (1u << 0) | (1u << 1) | (1u << 3),
        .infer = infer_attention_backward,
        .cost = cost_attention_backward},
       {.op = Op::kAttentionCached,
        .text = {"qkv[B,T,(H+2G)d], k_cache[B,P,Gd], v_cache[B,P,Gd], positions s32[B] -> y[B,T,Hd], "
                 "k_cache[B,P,Gd], v_cache[B,P,Gd]",
-                "heads kv_heads",
+                "heads kv_heads scale_a cap window",
                 "Attention of T new positions with a cache of keys and values, which are states and written in "
                 "place; positions says how many each sequence holds. A sequence that would outgrow P writes "
                 "nothing and its y is 0."},

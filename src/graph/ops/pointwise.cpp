@@ -1,5 +1,7 @@
 // Elementwise operations: activations, gated activations, addition, learned positions.
 
+#include <cmath>
+
 #include "graph/rule.h"
 
 namespace mlx::graph {
@@ -35,9 +37,15 @@ Dims gated(const Rule& rule) {
   return with_last(rule.dims(0), Dim::of(width / 2));
 }
 
+void require_gate(const Rule& rule, const Attrs& attrs) {
+  rule.require(attrs.activation == Activation::kNone || attrs.activation == Activation::kGelu,
+               "the activation must be none, which stands for SiLU, or gelu");
+}
+
 Ids infer_swiglu(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
   Rule rule(graph, Op::kSwiGlu, inputs, name);
   rule.require_real(0);
+  require_gate(rule, attrs);
   return {rule.out({}, stored_type(rule, attrs), gated(rule))};
 }
 
@@ -46,11 +54,27 @@ Ids infer_swiglu_backward(Graph& graph, const Attrs& attrs, const Ids& inputs, c
   rule.require_real(0);
   rule.require_real(1);
   rule.require_shape(1, gated(rule));
+  require_gate(rule, attrs);
   return {rule.out({}, stored_type(rule, attrs), rule.dims(0))};
 }
 
 Ids backward_swiglu(Graph& graph, const Node& node, const Ids& gradients) {
-  return graph.add(Op::kSwiGluBackward, {}, {node.inputs[0], gradients[0]}, node.name + ".backward");
+  Attrs attrs;
+  attrs.activation = node.attrs.activation;
+  return graph.add(Op::kSwiGluBackward, attrs, {node.inputs[0], gradients[0]}, node.name + ".backward");
+}
+
+template <Op kOp>
+Ids infer_soft_cap(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims* dims, const std::string& name) {
+  Rule rule(graph, kOp, inputs, name);
+  rule.require(attrs.cap > 0 && std::isfinite(attrs.cap), "the cap must be above 0");
+  return infer_activation<kOp>(graph, attrs, inputs, dims, name);
+}
+
+Ids backward_soft_cap(Graph& graph, const Node& node, const Ids& gradients) {
+  Attrs attrs;
+  attrs.cap = node.attrs.cap;
+  return graph.add(Op::kSoftCapBackward, attrs, {node.inputs[0], gradients[0]}, node.name + ".backward");
 }
 
 Ids infer_add(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*, const std::string& name) {
@@ -177,6 +201,21 @@ std::vector<OpDef> pointwise_ops() {
        .stores_half = true,
        .infer = infer_activation<Op::kGeluBackward>,
        .cost = per_output<16>},
+      {.op = Op::kSoftCap,
+       .text = {"x -> y real", "cap output", "y = cap tanh(x / cap): bounds x, and leaves small numbers nearly alone."},
+       .reads_half = 1u << 0,
+       .stores_half = true,
+       .divided = Divided::kElements,
+       .infer = infer_soft_cap<Op::kSoftCap>,
+       .backward = backward_soft_cap,
+       .cost = per_output<10>},
+      {.op = Op::kSoftCapBackward,
+       .text = {"x real, dy real -> dx real", "cap output", "Gradient of soft_cap."},
+       .in_place = 1u << 1,
+       .reads_half = (1u << 0) | (1u << 1),
+       .stores_half = true,
+       .infer = infer_soft_cap<Op::kSoftCapBackward>,
+       .cost = per_output<12>},
       {.op = Op::kAdd,
        .text = {"a, b -> y", "activation", "y = act(a + b) of two tensors of one shape."},
        .in_place = (1u << 0) | (1u << 1),
@@ -196,8 +235,9 @@ std::vector<OpDef> pointwise_ops() {
 std::vector<OpDef> swiglu_ops() {
   return {
       {.op = Op::kSwiGlu,
-       .text = {"x[...,2H] -> y real[...,H]", "output",
-                "Gated linear unit with SiLU (Shazeer 2020): y = silu(gate) up, where x holds the gate, then up."},
+       .text = {"x[...,2H] -> y real[...,H]", "activation output",
+                "Gated linear unit with SiLU (Shazeer 2020): y = silu(gate) up, where x holds the gate, then up. With "
+                "activation gelu, y = gelu(gate) up."},
        .reads_half = 1u << 0,
        .stores_half = true,
        .divided = Divided::kHalves,
@@ -205,7 +245,7 @@ std::vector<OpDef> swiglu_ops() {
        .backward = backward_swiglu,
        .cost = per_output<12>},
       {.op = Op::kSwiGluBackward,
-       .text = {"x[...,2H], dy real[...,H] -> dx real[...,2H]", "output", "Gradient of swiglu."},
+       .text = {"x[...,2H], dy real[...,H] -> dx real[...,2H]", "activation output", "Gradient of swiglu."},
        .reads_half = (1u << 0) | (1u << 1),
        .stores_half = true,
        .infer = infer_swiglu_backward,

@@ -37,11 +37,13 @@ std::vector<OpDef> rope_ops() {
       {.op = Op::kRope,
        .text =
            {"qkv[B,T,(H+2G)d], (positions s32[B]) -> y[B,T,(H+2G)d]",
-            "heads kv_heads theta slow long_context long_low long_high axis",
+            "heads kv_heads theta slow long_context long_low long_high ramp_begin ramp_end axis",
             "Rotary position embedding of queries and keys (Su et al. 2021): elements i and i + d/2 of a head "
             "turn by position f, f = theta^(-2i/d) / slow. With long_context C, slow counts only where the turns in C "
             "positions, C f / 2 pi, are less than long_low, not at all from long_high, and in between f goes "
-            "over linearly. axis is the number of positions; those outside are not turned."},
+            "over linearly. With ramp_end, slow counts not at all for i up to ramp_begin, fully from ramp_end on, and "
+            "f "
+            "goes over linearly in between. axis is the number of positions; those outside are not turned."},
        .in_place = 1u << 0,
        .divided = Divided::kHeads,
        .infer = infer_rope<Op::kRope>,
@@ -49,7 +51,7 @@ std::vector<OpDef> rope_ops() {
        .cost = per_output<3>},
       {.op = Op::kRopeBackward,
        .text = {"dy[B,T,(H+2G)d], (positions s32[B]) -> dx[B,T,(H+2G)d]",
-                "heads kv_heads theta slow long_context long_low long_high axis",
+                "heads kv_heads theta slow long_context long_low long_high ramp_begin ramp_end axis",
                 "Gradient of rope: the rotation backwards."},
        .in_place = 1u << 0,
        .infer = infer_rope<Op::kRopeBackward>,
