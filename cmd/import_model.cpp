@@ -1,4 +1,5 @@
-// mlx import model: a version of the model that a folder holds, in mlx's own files or in those of `transformers`.
+// mlx import model: a version of the model that a folder holds, in mlx's own files or in those of `transformers`, or of
+// the one in a GGUF file.
 #include "cmd/import_model.h"
 
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include "cmd/describe.h"
 #include "graph/session/not_finite.h"
 #include "infer/signature.h"
+#include "nn/gguf_model.h"
 #include "nn/hugging_face.h"
 #include "nn/imported.h"
 #include "nn/model_json.h"
@@ -25,7 +27,7 @@ namespace mlx::cmd {
 namespace {
 
 struct ModelOptions {
-  std::string folder, name;
+  std::string place, name;
   std::int64_t context = 0;
 };
 
@@ -70,42 +72,46 @@ Outside read_own(const std::string& folder, Context& context) {
   return outside;
 }
 
-Outside read_theirs(const std::string& folder, const ModelOptions& options, Context& context) {
-  nn::OutsideModel outside = nn::read_hugging_face(folder, options.context);
+Outside read_theirs(const std::string& place, bool is_file, const ModelOptions& options, Context& context) {
+  nn::OutsideModel outside =
+      is_file ? nn::read_gguf(place, options.context) : nn::read_hugging_face(place, options.context);
   warn_of_nan(outside.not_finite, outside.tensors, context);
   if (!outside.model.preprocessing.tokenizer)
-    context.progress().warn(
-        fmt::format("{} has no tokenizer.json and no tokenizer.model: the model takes --tokens, not text",
-                    printable(options.folder)));
+    context.progress().warn(fmt::format("{} has no {}: the model takes --tokens, not text", printable(options.place),
+                                        is_file ? "tokenizer" : "tokenizer.json and no tokenizer.model"));
   return {std::move(outside.model), std::move(outside.weights)};
 }
 
 Outside read_outside(const ModelOptions& options, Context& context) {
-  const std::string folder = join_path(context.folder(), options.folder);
-  const bool own = nn::is_model_folder(folder);
-  if (!own && !nn::is_hugging_face_folder(folder)) {
+  const std::string folder = join_path(context.folder(), options.place);
+  const bool own = nn::is_model_folder(folder), is_file = nn::may_be_gguf_file(folder);
+  if (!own && !is_file && !nn::is_hugging_face_folder(folder)) {
     throw Error(ErrorKind::kNotFound,
                 fmt::format("{}: not a model's folder: there is no model.json and no config.json", printable(folder)),
                 "a model's folder has mlx's files, as `mlx checkout NAME --to FOLDER` writes them, or those of "
-                "`transformers`");
+                "`transformers`; a model's file ends with .gguf");
   }
   if (own && options.context != 0)
-    fail(ErrorKind::kUsage, "--context is for folders with a config.json; the model in {} has its own",
-         printable(options.folder));
+    fail(ErrorKind::kUsage, "--context is for folders with a config.json and GGUF files; the model in {} has its own",
+         printable(options.place));
   try {
-    Outside outside = own ? read_own(folder, context) : read_theirs(folder, options, context);
+    Outside outside = own ? read_own(folder, context) : read_theirs(folder, is_file, options, context);
     (void)infer::signature_of(outside.model);
     return outside;
   } catch (const Error& error) {
     const std::string named = printable(folder);
     if (error.message.starts_with(named)) throw;
-    throw Error(error.kind, fmt::format("{}: {}", printable(options.folder), error.message), error.hint);
+    throw Error(error.kind, fmt::format("{}: {}", printable(options.place), error.message), error.hint);
   }
 }
 
 std::string name_for(const ModelOptions& options, Context& context) {
-  std::string name =
-      options.name.empty() ? base_name(absolute_path(join_path(context.folder(), options.folder))) : options.name;
+  std::string name = options.name;
+  if (name.empty()) {
+    name = base_name(absolute_path(join_path(context.folder(), options.place)));
+    constexpr std::string_view kSuffix = ".gguf";
+    if (name.ends_with(kSuffix)) name.resize(name.size() - kSuffix.size());
+  }
   if (const std::string problem = registry::artifact_name_problem(name); !problem.empty()) {
     throw Error(ErrorKind::kUsage, fmt::format("'{}' cannot name a model: {}", printable(name), problem),
                 "choose one: --name NAME");
@@ -121,10 +127,10 @@ registry::Created store_model_version(const ModelOptions& options, const std::st
   version.kind = registry::ArtifactKind::kModel;
   version.manifest = outside.late ? nn::store_model(repository.store(), outside.model, *outside.late)
                                   : nn::store_model(repository.store(), outside.model);
-  version.message = "imported from " + printable(options.folder);
+  version.message = "imported from " + printable(options.place);
   if (const std::optional<registry::Erasure> erasure = registry::erasure_of(repository, version.manifest.id)) {
     throw Error(ErrorKind::kRefused,
-                fmt::format("{}: this content was erased {}", printable(options.folder), erasure_text(*erasure)),
+                fmt::format("{}: this content was erased {}", printable(options.place), erasure_text(*erasure)),
                 "erased content is not stored again under the same id");
   }
   registry::Created created = registry::create_version(repository, version);
@@ -162,14 +168,15 @@ Command import_model_command() {
   auto options = std::make_shared<ModelOptions>();
   Command model;
   model.name = "model";
-  model.summary = "Make a model of a folder: of mlx's own files, or of a language model from Hugging Face";
+  model.summary = "Make a model of mlx's own files, or of a language model from Hugging Face or in a GGUF file";
   model.dry_run = true;
-  model.options = {argument("FOLDER", options->folder, "The folder", Complete::kFile),
-                   option("--name", "NAME", options->name, "The model's name (default: the folder's)"),
+  model.options = {argument("PATH", options->place, "The folder, or the GGUF file", Complete::kFile),
+                   option("--name", "NAME", options->name, "The model's name (default: that of the folder or file)"),
                    integer("--context", "N", options->context,
                            "The longest sequence that a language model takes (default: the model's own)")};
   model.examples = {"mlx import model net", "mlx import model /tmp/net --name clf",
-                    "mlx import model Llama-3.2-1B --name lm --context 8192"};
+                    "mlx import model Llama-3.2-1B --name lm --context 8192",
+                    "mlx import model llama-3.2-1b-q4_0.gguf --name lm"};
   model.run = [options](Context& context) { return import_model(*options, context); };
   return model;
 }

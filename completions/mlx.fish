@@ -393,7 +393,7 @@ complete -c mlx -n '__mlx_at "tokenizer decode"' -l color -x -a 'auto always nev
 complete -c mlx -n '__mlx_at "tokenizer decode"' -s h -l help -d 'Print this help'
 complete -c mlx -n '__mlx_at "import"' -f -a dvc -d 'Make datasets from .dvc files and the cache of DVC'
 complete -c mlx -n '__mlx_at "import"' -f -a lfs -d 'Make datasets from what Git LFS tracks at HEAD'
-complete -c mlx -n '__mlx_at "import"' -f -a model -d 'Make a model of a folder: of mlx\'s own files, or of a language model from Hugging Face'
+complete -c mlx -n '__mlx_at "import"' -f -a model -d 'Make a model of mlx\'s own files, or of a language model from Hugging Face or in a GGUF file'
 complete -c mlx -n '__mlx_at "import"' -l json -d 'Print one JSON document'
 complete -c mlx -n '__mlx_at "import"' -s C -x -a '(__fish_complete_directories)' -d 'Run as if started in this folder'
 complete -c mlx -n '__mlx_at "import"' -s q -l quiet -d 'Print results and errors only'
@@ -418,7 +418,7 @@ complete -c mlx -n '__mlx_at "import lfs"' -s v -l verbose -d 'Say more about wh
 complete -c mlx -n '__mlx_at "import lfs"' -l color -x -a 'auto always never' -d 'When to use colour'
 complete -c mlx -n '__mlx_at "import lfs"' -s h -l help -d 'Print this help'
 complete -c mlx -n '__mlx_at "import model"' -F
-complete -c mlx -n '__mlx_at "import model"' -l name -x -d 'The model\'s name (default: the folder\'s)'
+complete -c mlx -n '__mlx_at "import model"' -l name -x -d 'The model\'s name (default: that of the folder or file)'
 complete -c mlx -n '__mlx_at "import model"' -l context -x -d 'The longest sequence that a language model takes (default: the model\'s own)'
 complete -c mlx -n '__mlx_at "import model"' -s n -l dry-run -d 'Say what would be done and change nothing'
 complete -c mlx -n '__mlx_at "import model"' -l json -d 'Print one JSON document'

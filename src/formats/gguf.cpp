@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "base/error.h"
 
@@ -15,8 +16,9 @@ constexpr std::uint32_t kMostGgufDims = 8;
 constexpr int kDeepestArray = 4;
 constexpr std::size_t kLongestName = 4096;
 
-// Metadata value types.
-enum : std::uint32_t { kUint32 = 4, kString = 8, kArray = 9 };
+constexpr auto kString = static_cast<std::uint32_t>(GgufKind::kString),
+               kArray = static_cast<std::uint32_t>(GgufKind::kArray),
+               kUint32 = static_cast<std::uint32_t>(GgufKind::kU32);
 constexpr std::array<std::uint8_t, 13> kValueSizes = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};  // 0: no fixed size
 
 // A type's blocks: how many elements, in how many bytes.
@@ -137,9 +139,90 @@ GgufHeader parse_gguf(ByteView head, std::uint64_t file_size) {
   std::uint64_t tensors = in.u64();
   std::uint64_t alignment = read_metadata(in, in.u64());
   for (std::uint64_t i = 0; i < tensors; ++i) header.tensors.push_back(read_tensor(in));
+  header.alignment = alignment;
   header.data_begin = (in.offset() + alignment - 1) / alignment * alignment;
   place_tensors(in, header, file_size);
   return header;
+}
+
+GgufMetadata read_gguf_metadata(ByteView head) {
+  ByteReader in(head, "GGUF header");
+  in.take(kGgufMagic.size());
+  in.u32();
+  in.u64();
+  GgufMetadata out;
+  for (std::uint64_t left = in.u64(); left > 0; --left) {
+    const std::string_view key = as_text(read_string(in));
+    std::uint32_t type = in.u32();
+    const std::uint64_t begin = in.offset();
+    GgufValue value;
+    skip_value(in, type, 0);
+    value.bytes = head.subspan(begin, in.offset() - begin);
+    if (type == kArray) {
+      ByteReader array(value.bytes, "GGUF header");
+      type = array.u32();
+      value.array = true;
+      value.count = array.u64();
+      value.bytes = value.bytes.subspan(array.offset());
+    }
+    value.kind = static_cast<GgufKind>(type);
+    if (key.size() > kLongestName || !out.emplace(key, value).second)
+      in.corrupt("a key that is there twice, or too long");
+  }
+  return out;
+}
+
+namespace {
+
+std::int64_t signed_at(const std::uint8_t* at, std::size_t size) {
+  std::uint64_t bits = 0;
+  for (std::size_t i = 0; i < size; ++i) bits |= std::uint64_t{at[i]} << (8 * i);
+  const int unused = static_cast<int>(64 - 8 * size);
+  return static_cast<std::int64_t>(bits << unused) >> unused;
+}
+
+}  // namespace
+
+bool gguf_integers(const GgufValue& value, std::vector<std::int64_t>& out) {
+  const bool is_signed = value.kind == GgufKind::kI8 || value.kind == GgufKind::kI16 || value.kind == GgufKind::kI32 ||
+                         value.kind == GgufKind::kI64;
+  const bool is_unsigned = value.kind == GgufKind::kU8 || value.kind == GgufKind::kU16 ||
+                           value.kind == GgufKind::kU32 || value.kind == GgufKind::kU64 ||
+                           value.kind == GgufKind::kBool;
+  if (!is_signed && !is_unsigned) return false;
+  const std::size_t size = kValueSizes[static_cast<std::size_t>(value.kind)];
+  out.clear();
+  for (std::size_t at = 0; at < value.bytes.size(); at += size) {
+    const std::int64_t number = signed_at(value.bytes.data() + at, size);
+    if (is_unsigned && number < 0 && size == 8) return false;
+    out.push_back(is_unsigned && number < 0 ? number + (std::int64_t{1} << (8 * size)) : number);
+  }
+  return true;
+}
+
+bool gguf_numbers(const GgufValue& value, std::vector<double>& out) {
+  if (value.kind != GgufKind::kF32 && value.kind != GgufKind::kF64) {
+    std::vector<std::int64_t> integers;
+    if (!gguf_integers(value, integers)) return false;
+    out.assign(integers.begin(), integers.end());
+    return true;
+  }
+  out.clear();
+  const std::size_t size = value.kind == GgufKind::kF32 ? sizeof(float) : sizeof(double);
+  for (std::size_t at = 0; at < value.bytes.size(); at += size) {
+    const std::uint8_t* const from = value.bytes.data() + at;
+    out.push_back(size == sizeof(float) ? double{std::bit_cast<float>(load_little_endian<std::uint32_t>(from))}
+                                        : std::bit_cast<double>(load_little_endian<std::uint64_t>(from)));
+  }
+  return true;
+}
+
+bool gguf_strings(const GgufValue& value, std::vector<std::string_view>& out) {
+  if (value.kind != GgufKind::kString) return false;
+  ByteReader in(value.bytes, "GGUF header");
+  out.clear();
+  for (std::uint64_t i = 0; i < value.count; ++i) out.push_back(as_text(read_string(in)));
+  return true;
 }
 
 int gguf_element_size(std::uint32_t type) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.h"
@@ -20,7 +22,7 @@ struct GgufTensor {
 
 struct GgufHeader {
   std::uint32_t version = 0;
-  std::uint64_t data_begin = 0;
+  std::uint64_t data_begin = 0, alignment = 0;
   std::vector<GgufTensor> tensors;  // by begin
 };
 
@@ -28,6 +30,37 @@ bool is_gguf(ByteView head);
 // kCorrupt if `head` does not hold the whole header, or if the header is wrong: tensors outside of the file,
 // overlapping, or of impossible sizes.
 GgufHeader parse_gguf(ByteView head, std::uint64_t file_size);
+// The types of metadata values.
+enum class GgufKind : std::uint32_t {
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kF32,
+  kBool,
+  kString,
+  kArray,
+  kU64,
+  kI64,
+  kF64
+};
+// A metadata value where it lies.
+struct GgufValue {
+  GgufKind kind{};  // of the elements, if it is an array
+  bool array = false;
+  std::uint64_t count = 1;  // elements
+  ByteView bytes;           // of all of them; strings have a length of 8 bytes in front
+};
+using GgufMetadata = std::map<std::string, GgufValue, std::less<>>;
+// Of a header that parse_gguf takes. Views into `head`. kCorrupt if a key is there twice.
+GgufMetadata read_gguf_metadata(ByteView head);
+// Each fills `out` and returns true, or returns false if the value is of another kind, or out of the type's range.
+bool gguf_integers(const GgufValue& value, std::vector<std::int64_t>& out);
+bool gguf_numbers(const GgufValue& value, std::vector<double>& out);  // of integers too
+bool gguf_strings(const GgufValue& value, std::vector<std::string_view>& out);
+
 // Bytes of an element if they are whole bytes (F32: 4, BF16: 2), else 1.
 int gguf_element_size(std::uint32_t type);
 

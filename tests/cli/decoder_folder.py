@@ -1,6 +1,7 @@
 """Writes a small language model as `transformers` would: decoder_folder.py ARCHITECTURE FOLDER [DTYPE [SHARDS [KEY=JSON...]]].
 
-Its weights are sines, so that every program computes the same. KEY=JSON sets a key of config.json, KEY= leaves one out.
+Its weights are sines, so that every program computes the same. KEY=JSON sets a key of config.json, KEY= leaves one out. WIDTH,
+HEAD and HIDDEN in the environment are other sizes.
 """
 import json
 import math
@@ -9,7 +10,8 @@ import struct
 import sys
 import zlib
 
-VOCABULARY, WIDTH, HEADS, KEYS, HEAD, HIDDEN, LAYERS = 11, 8, 4, 2, 4, 12, 2
+WIDTH, HEAD, HIDDEN = (int(os.environ.get(name, size)) for name, size in (("WIDTH", 8), ("HEAD", 4), ("HIDDEN", 12)))
+VOCABULARY, HEADS, KEYS, LAYERS = 11, 4, 2, 2
 ROPE = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16}
 ROTARY = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_attention_heads": HEADS, "num_key_value_heads": KEYS, "head_dim": HEAD,
           "intermediate_size": HIDDEN, "num_hidden_layers": LAYERS, "max_position_embeddings": 64, "rms_norm_eps": 1e-5,

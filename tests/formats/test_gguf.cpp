@@ -71,6 +71,38 @@ TEST_CASE("tensors of a GGUF file stand where their offsets say, with the sizes 
   CHECK(parse_gguf(aligned, 4096).data_begin % 256 == 0);
 }
 
+TEST_CASE("metadata of a GGUF file are values of their kinds, and of no others") {
+  const Bytes head = header({{"a", {16}, 0, 0}}, 64);
+  const GgufMetadata metadata = read_gguf_metadata(head);
+  REQUIRE(metadata.size() == 3);
+  std::vector<std::int64_t> integers;
+  std::vector<double> numbers;
+  std::vector<std::string_view> strings;
+  CHECK(gguf_integers(metadata.at("general.alignment"), integers));
+  CHECK(integers == std::vector<std::int64_t>{64});
+  CHECK(gguf_numbers(metadata.at("general.alignment"), numbers));
+  CHECK_FALSE(gguf_strings(metadata.at("general.alignment"), strings));
+  const GgufValue& tokens = metadata.at("tokenizer.ggml.tokens");
+  CHECK(tokens.array);
+  CHECK(gguf_strings(tokens, strings));
+  CHECK(strings == std::vector<std::string_view>{"a", "bc"});
+  CHECK_FALSE(gguf_numbers(tokens, numbers));
+  const auto of = [](GgufKind kind, const Bytes& bytes) { return GgufValue{kind, false, 1, bytes}; };
+  const Bytes ones(8, 255), two(2, 255), half{0, 0, 0, 63};
+  CHECK(gguf_integers(of(GgufKind::kI16, two), integers));
+  CHECK(integers[0] == -1);
+  CHECK(gguf_integers(of(GgufKind::kU16, two), integers));
+  CHECK(integers[0] == 65535);
+  CHECK_FALSE(gguf_integers(of(GgufKind::kU64, ones), integers));
+  CHECK(gguf_numbers(of(GgufKind::kF32, half), numbers));
+  CHECK(numbers[0] == 0.5);
+  ByteWriter twice;
+  twice.raw(as_bytes("GGUF"));
+  twice.u32(3), twice.u64(0), twice.u64(2);
+  for (int i = 0; i < 2; ++i) put_string(twice, "key"), twice.u32(7), twice.u8(1);
+  CHECK(error_of([&] { read_gguf_metadata(twice.bytes()); }).kind == ErrorKind::kCorrupt);
+}
+
 TEST_CASE("a tensor of an unknown type ends where the next one begins") {
   Bytes head = header({{"new", {5}, 99, 0}, {"a", {8}, 0, 64}});
   std::uint64_t data = (head.size() + 31) / 32 * 32;

@@ -173,6 +173,62 @@ void headers() {
   seed("formats", with_size(4096, gguf.bytes()));
 }
 
+// A small language model with a tensor of every type, and one of each kind of tokenizer.
+void language_models() {
+  for (const bool bytes : {false, true}) {
+    ByteWriter out;
+    std::uint64_t keys = 0;
+    const auto text = [&](std::string_view value) {
+      out.u64(value.size());
+      out.raw(as_bytes(value));
+    };
+    const auto key = [&](std::string_view name, std::uint32_t type) {
+      text(name);
+      out.u32(type);
+      ++keys;
+    };
+    const auto integer = [&](std::string_view name, std::uint32_t value) { key(name, 4), out.u32(value); };
+    const auto string = [&](std::string_view name, std::string_view value) { key(name, 8), text(value); };
+    const auto strings = [&](std::string_view name, std::initializer_list<std::string_view> values) {
+      key(name, 9), out.u32(8), out.u64(values.size());
+      for (const std::string_view value : values) text(value);
+    };
+    string("general.architecture", bytes ? "qwen2" : "llama");
+    const std::string prefix = bytes ? "qwen2." : "llama.";
+    for (const char* const name : {"context_length", "embedding_length", "feed_forward_length", "block_count"})
+      integer(prefix + name, 8);
+    integer(prefix + "attention.head_count", 2);
+    key(prefix + "rope.freq_base", 6), out.u32(0x461c4000);
+    string("tokenizer.ggml.model", bytes ? "gpt2" : "llama");
+    if (bytes) {
+      string("tokenizer.ggml.pre", "qwen2");
+      strings("tokenizer.ggml.tokens", {"a", "b", "ab", "<e>"});
+      strings("tokenizer.ggml.merges", {"a b"});
+    } else {
+      strings("tokenizer.ggml.tokens", {"<unk>", "a", "b", "ab"});
+      key("tokenizer.ggml.scores", 9), out.u32(6), out.u64(4);
+      for (int i = 0; i < 4; ++i) out.u32(static_cast<std::uint32_t>(0x3f800000 + i));
+    }
+    integer("tokenizer.ggml.bos_token_id", 1);
+    const Bytes metadata = out.take();
+    const std::uint32_t types[] = {0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 30};
+    out.raw(as_bytes("GGUF"));
+    out.u32(3);
+    out.u64(std::size(types));
+    out.u64(keys);
+    out.raw(metadata);
+    std::uint64_t offset = 0;
+    for (const std::uint32_t type : types) {
+      text(type == 0 ? "token_embd.weight" : "blk.0." + std::to_string(type));
+      out.u32(2), out.u64(256), out.u64(1), out.u32(type), out.u64(offset);
+      offset += 1024;
+    }
+    Bytes file = out.take();
+    file.resize(file.size() + 32 + offset, 17);
+    seed("gguf", file);
+  }
+}
+
 // A member under a long name and one with a pax header; the target sets the checksums.
 void shards() {
   const auto member = [](std::string_view name, char type, std::string_view data) {
@@ -299,6 +355,8 @@ int main(int argc, char** argv) {
     manifests();
     words();
     headers();
+    language_models();
+    language_models();
     shards();
     tables();
     foreign();

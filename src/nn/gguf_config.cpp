@@ -1,0 +1,175 @@
+// Metadata is written as the config.json that the same model has in a Hugging Face folder, whose reader checks it.
+
+#include "nn/gguf_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "nn/gguf_keys.h"
+
+namespace mlx::nn {
+namespace {
+
+constexpr std::int64_t kMostOfKey = std::int64_t{1} << 40;
+constexpr const char* kSupportedScalings = "none, linear, and the factors of Llama 3.1";
+
+struct RopeScaling {
+  double slow = 0, low = 0, high = 0;
+  std::int64_t context = 0;
+  // By what pair i of a head of width `size` is slowed.
+  double factor(std::size_t i, std::int64_t size, double theta) const {
+    const double turn = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(size));
+    const double turns = static_cast<double>(context) * turn / (2 * std::numbers::pi);
+    const double kept = std::clamp((turns - low) / (high - low), 0., 1.);
+    return 1 / (kept + (1 - kept) / slow);
+  }
+};
+
+// The file has the factors that the formula of Llama 3.1 gave, with its numbers left out. They are those of all models
+// that were published with it, or the file has others.
+Json scaling_of_factors(const GgufKeys& keys, const GgufFacts& facts, std::int64_t head, double theta,
+                        std::int64_t context) {
+  const std::vector<float>& factors = facts.rope_factors;
+  const double most = factors.empty() ? 1 : double{*std::ranges::max_element(factors)};
+  const RopeScaling scaling{most, 1, 4, context};
+  bool same = factors.size() == static_cast<std::size_t>(head / 2) && most >= 1;
+  for (std::size_t i = 0; same && i < factors.size(); ++i)
+    same = std::fabs(factors[i] / scaling.factor(i, head, theta) - 1) < 1e-4;
+  if (!same) keys.unsupported("'rope_freqs.weight' with other factors", kSupportedScalings);
+  return {{"rope_type", "llama3"},
+          {"factor", most},
+          {"low_freq_factor", scaling.low},
+          {"high_freq_factor", scaling.high},
+          {"original_max_position_embeddings", context}};
+}
+
+void add_rope(const GgufKeys& keys, const GgufFacts& facts, Json& config) {
+  constexpr std::int64_t kContextOfLlama3 = 8192;
+  const double theta = keys.number("rope.freq_base").value_or(10000);
+  config["rope_theta"] = theta;
+  const std::int64_t heads = config["num_attention_heads"].get<std::int64_t>();
+  const std::int64_t head = config.contains("head_dim") ? config["head_dim"].get<std::int64_t>()
+                                                        : config["hidden_size"].get<std::int64_t>() / heads;
+  if (const std::int64_t turned = keys.integer("rope.dimension_count", 1, kMostOfKey).value_or(head); turned != head)
+    keys.unsupported(fmt::format("rotary positions over {} of {} numbers of a head", turned, head), "whole heads");
+  const std::string type = keys.string("rope.scaling.type").value_or("none");
+  const double slow = keys.number("rope.scaling.factor").value_or(keys.number("rope.scale_linear").value_or(1));
+  const std::int64_t context =
+      keys.integer("rope.scaling.original_context_length", 1, kMostOfKey).value_or(kContextOfLlama3);
+  (void)keys.boolean("rope.scaling.finetuned");
+  if (const double factor = keys.number("rope.scaling.attn_factor").value_or(1); factor != 1)
+    keys.unsupported("the key 'rope.scaling.attn_factor'", kSupportedScalings);
+  if (!facts.rope_factors.empty()) {
+    if (type != "none" && type != "linear") keys.unsupported("rope scaling '" + type + "'", kSupportedScalings);
+    config["rope_scaling"] = scaling_of_factors(keys, facts, head, theta, context);
+  } else if (type == "linear" || (type == "none" && slow != 1)) {
+    config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", slow}};
+  } else if (type != "none") {
+    keys.unsupported("rope scaling '" + type + "'", kSupportedScalings);
+  }
+}
+
+void read_rotary_metadata(const GgufKeys& keys, const GgufFacts& facts, Json& config) {
+  config["hidden_size"] = keys.needed_integer("embedding_length", kMostOfKey);
+  config["intermediate_size"] = keys.needed_integer("feed_forward_length", kMostOfKey);
+  config["num_hidden_layers"] = keys.needed_integer("block_count", kMostOfKey);
+  config["num_attention_heads"] = keys.needed_integer("attention.head_count", kMostOfKey);
+  if (const auto few = keys.integer("attention.head_count_kv", 1, kMostOfKey)) config["num_key_value_heads"] = *few;
+  const auto wide = keys.integer("attention.key_length", 1, kMostOfKey);
+  if (wide) config["head_dim"] = *wide;
+  if (const auto values = keys.integer("attention.value_length", 1, kMostOfKey); values && values != wide)
+    keys.unsupported("'attention.value_length' other than 'attention.key_length'", "heads of one width");
+  config["rms_norm_eps"] = keys.number("attention.layer_norm_rms_epsilon").value_or(1e-6);
+  config["max_position_embeddings"] = keys.needed_integer("context_length", kMostOfKey);
+  if (const auto experts = keys.integer("expert_count", 0, kMostOfKey); experts.value_or(0) > 0)
+    keys.unsupported("a mixture of experts", "models without");
+  (void)keys.integer("expert_used_count", 0, kMostOfKey);
+  if (const auto window = keys.integer("attention.sliding_window", 0, kMostOfKey); window.value_or(0) > 0)
+    config["sliding_window"] = *window, config["use_sliding_window"] = true;
+  config["attention_bias"] = facts.has("blk.0.attn_q.bias");
+  config["mlp_bias"] = facts.has("blk.0.ffn_gate.bias");
+  add_rope(keys, facts, config);
+}
+
+void read_gpt2_metadata(const GgufKeys& keys, const GgufFacts&, Json& config) {
+  config["n_embd"] = keys.needed_integer("embedding_length", kMostOfKey);
+  config["n_inner"] = keys.needed_integer("feed_forward_length", kMostOfKey);
+  config["n_layer"] = keys.needed_integer("block_count", kMostOfKey);
+  config["n_head"] = keys.needed_integer("attention.head_count", kMostOfKey);
+  config["n_positions"] = keys.needed_integer("context_length", kMostOfKey);
+  config["layer_norm_epsilon"] = keys.number("attention.layer_norm_epsilon").value_or(1e-5);
+}
+
+struct GgufArchitecture {
+  const char *name, *architecture;
+  void (*read)(const GgufKeys& keys, const GgufFacts& facts, Json& config);
+};
+constexpr GgufArchitecture kGgufArchitectures[] = {
+    {"llama", "LlamaForCausalLM", read_rotary_metadata},
+    {"qwen2", "Qwen2ForCausalLM", read_rotary_metadata},
+    {"gpt2", "GPT2LMHeadModel", read_gpt2_metadata},
+};
+
+struct RenamedTensor {
+  std::string_view theirs, here;
+};
+constexpr RenamedTensor kWholeNames[] = {{"model.embed_tokens.", "token_embd."},
+                                         {"model.norm.", "output_norm."},
+                                         {"lm_head.", "output."},
+                                         {"wte.", "token_embd."},
+                                         {"wpe.", "position_embd."},
+                                         {"ln_f.", "output_norm."}};
+constexpr RenamedTensor kNamesInBlock[] = {{"self_attn.q_proj.", "attn_q."},
+                                           {"self_attn.k_proj.", "attn_k."},
+                                           {"self_attn.v_proj.", "attn_v."},
+                                           {"self_attn.o_proj.", "attn_output."},
+                                           {"input_layernorm.", "attn_norm."},
+                                           {"post_attention_layernorm.", "ffn_norm."},
+                                           {"mlp.gate_proj.", "ffn_gate."},
+                                           {"mlp.up_proj.", "ffn_up."},
+                                           {"mlp.down_proj.", "ffn_down."},
+                                           {"ln_1.", "attn_norm."},
+                                           {"attn.c_attn.", "attn_qkv."},
+                                           {"attn.c_proj.", "attn_output."},
+                                           {"ln_2.", "ffn_norm."},
+                                           {"mlp.c_fc.", "ffn_up."},
+                                           {"mlp.c_proj.", "ffn_down."}};
+
+}  // namespace
+
+DecoderConfig read_gguf_config(const formats::GgufMetadata& metadata, const GgufFacts& facts, std::int64_t context,
+                               const std::string& what) {
+  const std::optional<std::string> name = GgufKeys(metadata, "general.", what).string("architecture");
+  if (!name) fail(ErrorKind::kCorrupt, "{}: the key 'general.architecture' is missing", what);
+  std::string known;
+  for (const GgufArchitecture& architecture : kGgufArchitectures) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", architecture.name);
+    if (*name != architecture.name) continue;
+    const GgufKeys keys(metadata, *name + ".", what);
+    (void)keys.integer("vocab_size", 1, kMostOfKey);
+    (void)keys.string("tensor_data_layout");
+    Json config{{"architectures", {architecture.architecture}},
+                {"vocab_size", facts.vocabulary},
+                {"tie_word_embeddings", !facts.has("output.weight")}};
+    architecture.read(keys, facts, config);
+    keys.check_all_read();
+    return read_decoder_config(config.dump(), context, what);
+  }
+  GgufKeys(metadata, "", what).unsupported(fmt::format("the architecture '{}'", *name), known);
+}
+
+std::string gguf_tensor_name(const std::string& name) {
+  for (const auto& [theirs, here] : kWholeNames)
+    if (name.starts_with(theirs)) return std::string(here) + name.substr(theirs.size());
+  const std::size_t number = name.find_first_of("0123456789"), end = name.find('.', number);
+  CHECK(number != std::string::npos && end != std::string::npos);
+  const std::string block = "blk." + name.substr(number, end - number) + ".", inside = name.substr(end + 1);
+  for (const auto& [theirs, here] : kNamesInBlock)
+    if (inside.starts_with(theirs)) return block + std::string(here) + inside.substr(theirs.size());
+  return block + inside;
+}
+
+}  // namespace mlx::nn

@@ -1,0 +1,41 @@
+// Language models in GGUF files: whatever they say, rows of tensors are whole blocks inside of the file, a
+// configuration is one that its reader takes, and a tokenizer is one that mlx reads, or an error.
+#include "data/subword/tokenizer_json.h"
+#include "fuzz.h"
+#include "nn/gguf_config.h"
+#include "nn/gguf_tensors.h"
+#include "nn/gguf_tokenizer.h"
+
+using namespace mlx;
+using namespace mlx::nn;
+
+namespace {
+
+void expand(const GgufTensors::Tensor& tensor) {
+  std::int64_t rows = 1;
+  for (std::size_t i = 0; i + 1 < tensor.shape.size(); ++i) rows *= tensor.shape[i];
+  fuzz::require(static_cast<std::uint64_t>(rows * tensor.row_bytes()) == tensor.bytes.size(), "tensors are whole rows");
+  std::vector<float> numbers(static_cast<std::size_t>(tensor.row()));
+  for (std::int64_t row = 0; row < rows; ++row)
+    expand_blocks(*tensor.type,
+                  tensor.bytes.subspan(static_cast<std::size_t>(row * tensor.row_bytes()),
+                                       static_cast<std::size_t>(tensor.row_bytes())),
+                  numbers.data());
+  (void)finite_scales(*tensor.type, tensor.bytes);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  fuzz::errors_are_fine([&] {
+    const GgufTensors file = read_gguf_tensors({data, size}, "file");
+    for (const auto& [name, tensor] : file.tensors) expand(tensor);
+    fuzz::errors_are_fine([&] {
+      const GgufFacts facts{8, [&](std::string_view name) { return file.tensors.contains(std::string(name)); }, {}};
+      fuzz::require(read_gguf_config(file.metadata, facts, 0, "file").layers > 0, "a model has layers");
+    });
+    const std::optional<std::string> tokenizer = read_gguf_tokenizer(file.metadata, "file");
+    if (tokenizer) (void)data::subword::read_tokenizer_json(*tokenizer, "file");
+  });
+  return 0;
+}
