@@ -3,8 +3,11 @@
 
 #include "nn/decoder_config.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <numbers>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -71,48 +74,89 @@ struct ConfigKeys {
   }
 };
 
-// Linear scaling, or that of Llama 3.1, in either of the two forms that `transformers` has written.
-void read_rope(const ConfigKeys& keys, DecoderConfig& config) {
-  const Json* const newer = keys.find("rope_parameters");
-  const Json* const given = newer ? newer : keys.find("rope_scaling");
-  config.rope.theta = keys.number("rope_theta", 1, 1e12, 10000.0);
+// YaRN (Peng et al. 2023): pairs that turn often stay, those that turn less than once in the original context are
+// slowed, and scores are sharpened.
+void read_yarn(const ConfigKeys& rope, std::int64_t head, std::int64_t context, DecoderLayer& layer) {
+  const double theta = layer.rope.theta, slow = layer.rope.slow;
+  const double original =
+      static_cast<double>(rope.integer("original_max_position_embeddings", kMostPositions, context));
+  const auto pair_of = [&](double turns) {  // the one that turns so often in the original context
+    return static_cast<double>(head) * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(theta));
+  };
+  double begin = pair_of(double{rope.number("beta_fast", 1e-3, 1e6, 32)});
+  double end = pair_of(double{rope.number("beta_slow", 1e-3, 1e6, 1)});
+  if (rope.boolean("truncate", true)) begin = std::floor(begin), end = std::ceil(end);
+  begin = std::max(begin, 0.), end = std::min(end, static_cast<double>(head - 1));
+  if (begin == end) end += 0.001;
+  if (!(begin < end)) fail(ErrorKind::kCorrupt, "{}: 'beta_fast' must be above 'beta_slow'", rope.what);
+  layer.rope.ramp_begin = static_cast<float>(begin), layer.rope.ramp_end = static_cast<float>(end);
+  const auto sharper = [&](double by) { return slow > 1 ? 0.1 * by * std::log(slow) + 1 : 1; };
+  double scale = sharper(1);
+  if (rope.find("mscale") && rope.find("mscale_all_dim"))
+    scale = sharper(double{rope.number("mscale", 0, 1e3)}) / sharper(double{rope.number("mscale_all_dim", 0, 1e3)});
+  scale = double{rope.number("attention_factor", 1e-3, 1e3, scale)};
+  layer.sharpness *= static_cast<float>(scale * scale);  // of queries and of keys
+}
+
+void require_whole_heads(const ConfigKeys& keys) {
   if (keys.number("partial_rotary_factor", 0, 1, 1.0) < 1)
     keys.unsupported("a partial_rotary_factor below 1", "rotary positions over whole heads");
-  if (!given) return;
-  const char* const key = newer ? "rope_parameters" : "rope_scaling";
-  if (!given->is_object()) fail(ErrorKind::kCorrupt, "{}: '{}': expected an object", keys.what, key);
-  const ConfigKeys rope{*given, fmt::format("{}: {}", keys.what, key)};
-  config.rope.theta = rope.number("rope_theta", 1, 1e12, double{config.rope.theta});
-  if (rope.number("partial_rotary_factor", 0, 1, 1.0) < 1)
-    rope.unsupported("a partial_rotary_factor below 1", "rotary positions over whole heads");
+}
+
+// How rotary positions are scaled, in one of the forms that `transformers` has written.
+void read_scaling(const ConfigKeys& rope, std::int64_t head, std::int64_t context, DecoderLayer& layer) {
+  layer.rope.theta = rope.number("rope_theta", 1, 1e12, double{layer.rope.theta});
+  require_whole_heads(rope);
   const std::string type = rope.string("rope_type", rope.string("type", "default").c_str());
   if (type == "default") return;
-  if (type != "linear" && type != "llama3")
-    rope.unsupported(fmt::format("rope_type '{}'", type), "default, linear, llama3");
-  config.rope.slow = rope.number("factor", 1, 1e6);
+  if (type != "linear" && type != "llama3" && type != "yarn")
+    rope.unsupported(fmt::format("rope_type '{}'", type), "default, linear, llama3, yarn");
+  layer.rope.slow = rope.number("factor", 1, 1e6);
   if (type == "linear") return;
-  config.rope.long_low = rope.number("low_freq_factor", 0, 1e6);
-  config.rope.long_high = rope.number("high_freq_factor", 0, 1e6);
-  config.rope.long_context = rope.integer("original_max_position_embeddings", kMostPositions);
-  if (!(config.rope.long_low < config.rope.long_high))
+  if (type == "yarn") return read_yarn(rope, head, context, layer);
+  layer.rope.long_low = rope.number("low_freq_factor", 0, 1e6);
+  layer.rope.long_high = rope.number("high_freq_factor", 0, 1e6);
+  layer.rope.long_context = rope.integer("original_max_position_embeddings", kMostPositions);
+  if (!(layer.rope.long_low < layer.rope.long_high))
     fail(ErrorKind::kCorrupt, "{}: 'low_freq_factor' must be below 'high_freq_factor'", rope.what);
 }
 
-// The window of attention, where there is one in any layer.
-std::optional<std::int64_t> window_of(const ConfigKeys& keys, bool by_default) {
-  if (!keys.find("sliding_window")) return {};
-  bool used = keys.boolean("use_sliding_window", by_default);
-  if (const Json* types = keys.find("layer_types")) {
-    if (!types->is_array()) fail(ErrorKind::kCorrupt, "{}: 'layer_types': expected an array", keys.what);
-    for (const Json& type : *types) {
-      if (type == "sliding_attention") {
-        used = true;
-      } else if (type != "full_attention") {
-        keys.unsupported(fmt::format("the layer type {}", ConfigKeys::shown(type)), "full_attention");
-      }
-    }
+// Of layers that all have the same, and of those that have it by their type.
+void read_rope(const ConfigKeys& keys, std::int64_t head, std::int64_t context, const char* layer_type,
+               DecoderLayer& layer) {
+  const Json* const newer = keys.find("rope_parameters");
+  const Json* given = newer ? newer : keys.find("rope_scaling");
+  layer.rope.theta = keys.number("rope_theta", 1, 1e12, 10000.0);
+  require_whole_heads(keys);
+  if (!given) return;
+  const char* const key = newer ? "rope_parameters" : "rope_scaling";
+  if (!given->is_object()) fail(ErrorKind::kCorrupt, "{}: '{}': expected an object", keys.what, key);
+  if (layer_type && given->contains(layer_type)) {
+    given = &(*given)[layer_type];
+    if (!given->is_object()) fail(ErrorKind::kCorrupt, "{}: {}: '{}': expected an object", keys.what, key, layer_type);
   }
-  return used ? std::optional(keys.integer("sliding_window", kMostPositions)) : std::nullopt;
+  read_scaling({*given, fmt::format("{}: {}", keys.what, key)}, head, context, layer);
+}
+
+// Which blocks have a window: as 'layer_types' says, or else as the architecture does.
+constexpr const char* kSliding = "sliding_attention";
+std::vector<bool> sliding_blocks(const ConfigKeys& keys, const DecoderConfig& config,
+                                 const std::function<bool(std::int64_t)>& by_default) {
+  std::vector<bool> out;
+  const Json* const types = keys.find("layer_types");
+  if (types && (!types->is_array() || types->size() != static_cast<std::size_t>(config.layers)))
+    fail(ErrorKind::kCorrupt, "{}: 'layer_types': expected an array of {} types", keys.what, config.layers);
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    if (!types) {
+      out.push_back(by_default(i));
+      continue;
+    }
+    const Json& type = (*types)[static_cast<std::size_t>(i)];
+    if (type != kSliding && type != "full_attention")
+      keys.unsupported(fmt::format("the layer type {}", ConfigKeys::shown(type)), "full_attention, sliding_attention");
+    out.push_back(type == kSliding);
+  }
+  return out;
 }
 
 void limit_context(const ConfigKeys& keys, std::int64_t own, std::int64_t asked, DecoderConfig& config) {
@@ -131,18 +175,15 @@ void check_activation(const ConfigKeys& keys, const std::string& name, std::init
   keys.unsupported(fmt::format("the activation '{}'", name), supported);
 }
 
-void check_window(const ConfigKeys& keys, bool by_default, const DecoderConfig& config) {
-  const std::optional<std::int64_t> window = window_of(keys, by_default);
-  if (!window || *window >= config.context) return;
-  throw Error(ErrorKind::kUsage,
-              fmt::format("{}: a sliding window of {} tokens, shorter than the context of {}, is not supported",
-                          keys.what, *window, config.context),
-              fmt::format("with --context {} the window covers the whole context", *window));
+// A window as long as the context hides nothing.
+void read_windows(const ConfigKeys& keys, const std::vector<bool>& sliding, DecoderConfig& config) {
+  if (!keys.find("sliding_window")) return;
+  const std::int64_t window = keys.integer("sliding_window", kMostPositions);
+  for (std::size_t i = 0; i < config.blocks.size(); ++i)
+    if (sliding[i] && window < config.context) config.blocks[i].window = window;
 }
 
-// Llama, Mistral and Qwen2.
-void read_rotary(const ConfigKeys& keys, std::int64_t context, DecoderConfig& config) {
-  const bool qwen2 = config.architecture == "Qwen2ForCausalLM", llama = config.architecture == "LlamaForCausalLM";
+void read_sizes(const ConfigKeys& keys, std::int64_t context, DecoderConfig& config) {
   config.width = keys.integer("hidden_size", kMostWide);
   config.hidden = keys.integer("intermediate_size", kMostWide);
   config.layers = keys.integer("num_hidden_layers", kMostLayers);
@@ -159,14 +200,68 @@ void read_rotary(const ConfigKeys& keys, std::int64_t context, DecoderConfig& co
     fail(ErrorKind::kCorrupt, "{}: {} heads of width {}: expected an even width, and at most {} in all", keys.what,
          config.heads, config.head, kMostWide);
   config.epsilon = keys.number("rms_norm_eps", 0, 1, 1e-6);
+  config.blocks.resize(static_cast<std::size_t>(config.layers));
+  limit_context(keys, keys.integer("max_position_embeddings", kMostPositions), context, config);
+}
+
+// Llama, Mistral, Qwen2, Qwen3 and Phi-3.
+void read_rotary(const ConfigKeys& keys, std::int64_t context, DecoderConfig& config) {
+  const auto is = [&](const char* name) { return config.architecture == name; };
+  const bool llama = is("LlamaForCausalLM"), qwen2 = is("Qwen2ForCausalLM"), qwen3 = is("Qwen3ForCausalLM");
+  config.fused = is("Phi3ForCausalLM");
+  config.head_norms = qwen3;
+  read_sizes(keys, context, config);
   check_activation(keys, keys.string("hidden_act", "silu"), {"silu", "swish"}, "silu");
-  config.qkv_bias = qwen2 || (llama && keys.boolean("attention_bias", false));
-  config.output_bias = llama && config.qkv_bias;
+  config.qkv_bias = qwen2 || ((llama || qwen3) && keys.boolean("attention_bias", false));
+  config.output_bias = !qwen2 && config.qkv_bias;
   config.mlp_bias = llama && keys.boolean("mlp_bias", false);
   config.tie = keys.boolean("tie_word_embeddings", false);
-  read_rope(keys, config);
-  limit_context(keys, keys.integer("max_position_embeddings", kMostPositions), context, config);
-  check_window(keys, config.architecture == "MistralForCausalLM", config);
+  DecoderLayer layer;
+  read_rope(keys, config.head, keys.integer("max_position_embeddings", kMostPositions), nullptr, layer);
+  config.blocks.assign(config.blocks.size(), layer);
+  // Qwen's first layers have none.
+  const bool used = keys.boolean("use_sliding_window", is("MistralForCausalLM") || config.fused);
+  const std::int64_t whole = qwen2 || qwen3 ? keys.integer("max_window_layers", kMostPositions, 28) : 0;
+  read_windows(keys, sliding_blocks(keys, config, [=](std::int64_t i) { return used && i >= whole; }), config);
+}
+
+// A soft cap, where there is one.
+float cap_of(const ConfigKeys& keys, const char* key) {
+  return keys.find(key) ? keys.number(key, 1e-3, 1e9) : 0.0f;
+}
+
+// Gemma 2 and 3.
+void read_gemma(const ConfigKeys& keys, std::int64_t context, DecoderConfig& config) {
+  const bool third = config.architecture == "Gemma3ForCausalLM";
+  config.gemma = true;
+  config.head_norms = third;
+  read_sizes(keys, context, config);
+  check_activation(keys, keys.string("hidden_activation", "gelu_pytorch_tanh"), {"gelu_pytorch_tanh"},
+                   "gelu_pytorch_tanh");
+  if (keys.boolean("use_bidirectional_attention", false))
+    keys.unsupported("use_bidirectional_attention", "causal attention");
+  config.qkv_bias = config.output_bias = keys.boolean("attention_bias", false);
+  config.tie = keys.boolean("tie_word_embeddings", true);
+  config.score_cap = cap_of(keys, "attn_logit_softcapping");
+  config.logit_cap = cap_of(keys, "final_logit_softcapping");
+  // Every second layer has a window in Gemma 2, all but every sixth in Gemma 3.
+  const std::int64_t pattern = third ? keys.integer("sliding_window_pattern", kMostLayers, 6) : 2;
+  const std::vector<bool> sliding =
+      sliding_blocks(keys, config, [=](std::int64_t i) { return (i + 1) % pattern != 0; });
+  const double scale =
+      std::sqrt(static_cast<double>(config.head) / keys.number("query_pre_attn_scalar", 1e-3, 1e9, 256));
+  const std::int64_t own = keys.integer("max_position_embeddings", kMostPositions);
+  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+    DecoderLayer& layer = config.blocks[i];
+    layer.sharpness = static_cast<float>(scale);
+    if (third && sliding[i] && !keys.find("rope_parameters")) {
+      layer.rope.theta = keys.number("rope_local_base_freq", 1, 1e12, 10000);
+    } else {
+      read_rope(keys, config.head, own, sliding[i] ? kSliding : "full_attention", layer);
+      if (third && !keys.find("rope_parameters")) layer.rope.theta = keys.number("rope_theta", 1, 1e12, 1e6);
+    }
+  }
+  read_windows(keys, sliding, config);
 }
 
 void read_gpt2_keys(const ConfigKeys& keys, std::int64_t context, DecoderConfig& config) {
@@ -188,6 +283,7 @@ void read_gpt2_keys(const ConfigKeys& keys, std::int64_t context, DecoderConfig&
     keys.unsupported("scale_attn_by_inverse_layer_idx", "attention scaled by the width of a head");
   config.qkv_bias = config.output_bias = config.mlp_bias = true;
   config.tie = keys.boolean("tie_word_embeddings", true);
+  config.blocks.resize(static_cast<std::size_t>(config.layers));
   limit_context(keys, config.positions, context, config);
 }
 
@@ -196,10 +292,9 @@ struct Architecture {
   void (*read)(const ConfigKeys& keys, std::int64_t context, DecoderConfig& config);
 };
 constexpr Architecture kArchitectures[] = {
-    {"GPT2LMHeadModel", read_gpt2_keys},
-    {"LlamaForCausalLM", read_rotary},
-    {"MistralForCausalLM", read_rotary},
-    {"Qwen2ForCausalLM", read_rotary},
+    {"GPT2LMHeadModel", read_gpt2_keys}, {"LlamaForCausalLM", read_rotary}, {"MistralForCausalLM", read_rotary},
+    {"Qwen2ForCausalLM", read_rotary},   {"Qwen3ForCausalLM", read_rotary}, {"Phi3ForCausalLM", read_rotary},
+    {"Gemma2ForCausalLM", read_gemma},   {"Gemma3ForCausalLM", read_gemma},
 };
 
 const Architecture& architecture_of(const ConfigKeys& keys) {

@@ -5,10 +5,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/kernel.h"
 
 namespace mlx::nn {
+
+// What a block's attention has of its own.
+struct DecoderLayer {
+  kernels::Attrs rope;      // theta and how turns are slowed
+  std::int64_t window = 0;  // positions that a query attends to; 0: all
+  float sharpness = 1;      // what scores are multiplied by besides
+};
 
 // A stack of blocks over tokens, each with causal attention and an MLP behind a norm.
 struct DecoderConfig {
@@ -18,9 +26,13 @@ struct DecoderConfig {
   std::int64_t hidden = 0;                         // the width of an MLP's inside
   std::int64_t positions = 0;                      // rows of the table of learned positions
   float epsilon = 0;                               // of the norms
-  kernels::Attrs rope;                             // theta and how turns are slowed
-  bool gpt2 = false;  // learned positions, layer norms, GELU, transposed weights; else rotary, RMS norms, SwiGLU
-  bool tie = false;   // the final layer shares the embedding's weights
+  std::vector<DecoderLayer> blocks;                // one for each layer
+  float score_cap = 0, logit_cap = 0;              // soft caps; 0: none
+  bool gpt2 = false;   // learned positions, layer norms, GELU, transposed weights; else rotary, RMS norms, SwiGLU
+  bool gemma = false;  // scaled embeddings, norms whose weights lack 1 and that follow layers too, a gate with GELU
+  bool fused = false;  // queries, keys and values are one tensor, and so are gate and up
+  bool head_norms = false;  // each head of queries and keys has a norm
+  bool tie = false;         // the final layer shares the embedding's weights
   bool qkv_bias = false, output_bias = false, mlp_bias = false;
 };
 

@@ -19,6 +19,7 @@ struct ParameterSource {
   };
   std::vector<Part> parts;
   bool transposed = false;  // the one part is [in, out], the parameter [out, in]
+  bool plus_one = false;    // the parameter is in f32, 1 more than its one part
 };
 struct DecoderGraph {
   graph::Graph graph;

@@ -110,6 +110,7 @@ struct GgufArchitecture {
 constexpr GgufArchitecture kGgufArchitectures[] = {
     {"llama", "LlamaForCausalLM", read_rotary_metadata},
     {"qwen2", "Qwen2ForCausalLM", read_rotary_metadata},
+    {"qwen3", "Qwen3ForCausalLM", read_rotary_metadata},
     {"gpt2", "GPT2LMHeadModel", read_gpt2_metadata},
 };
 
@@ -126,6 +127,8 @@ constexpr RenamedTensor kNamesInBlock[] = {{"self_attn.q_proj.", "attn_q."},
                                            {"self_attn.k_proj.", "attn_k."},
                                            {"self_attn.v_proj.", "attn_v."},
                                            {"self_attn.o_proj.", "attn_output."},
+                                           {"self_attn.q_norm.", "attn_q_norm."},
+                                           {"self_attn.k_norm.", "attn_k_norm."},
                                            {"input_layernorm.", "attn_norm."},
                                            {"post_attention_layernorm.", "ffn_norm."},
                                            {"mlp.gate_proj.", "ffn_gate."},

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <set>
 
@@ -14,6 +15,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "graph/session/not_finite.h"
+#include "kernels/half.h"
 #include "nn/decoder_graph.h"
 #include "nn/imported.h"
 #include "nn/model_json.h"
@@ -73,6 +75,7 @@ kernels::Shape stored_shape(const graph::Value& parameter, const ParameterSource
     }
     shape.dtype = type;
   }
+  if (source.plus_one) shape.dtype = DType::kF32;
   return shape;
 }
 
@@ -87,7 +90,25 @@ void transpose(const std::uint8_t* from, std::uint8_t* to, std::size_t rows, std
                     sizeof(Element));
 }
 
+// 1 more than each number, in f32.
+Bytes one_more(const std::string& name, const Outside& tensor) {
+  const auto count = static_cast<std::size_t>(tensor.shape.at(0));
+  Bytes out(count * sizeof(float));
+  const auto number = [&, type = type_of(name, tensor)](std::size_t i) {
+    const std::uint8_t* const at = tensor.bytes.data() + i * kernels::size_of(type);
+    if (type == DType::kF32) return std::bit_cast<float>(load_little_endian<std::uint32_t>(at));
+    const auto bits = load_little_endian<std::uint16_t>(at);
+    return type == DType::kF16 ? kernels::widen(kernels::F16{bits}) : kernels::widen(kernels::BF16{bits});
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    const float sum = 1 + number(i);
+    std::memcpy(out.data() + i * sizeof sum, &sum, sizeof sum);
+  }
+  return out;
+}
+
 Bytes make_parameter(const ParameterSource& source, std::size_t size, const OutsideTensors& outside) {
+  if (source.plus_one) return one_more(source.parts.at(0).name, outside.tensors.at(source.parts.at(0).name));
   Bytes made;
   for (const ParameterSource::Part& part : source.parts) {
     const ByteView bytes = outside.tensors.at(part.name).bytes;

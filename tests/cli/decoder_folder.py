@@ -21,26 +21,38 @@ CONFIGS = {
     "MistralForCausalLM": {**ROTARY, "model_type": "mistral", "sliding_window": None},
     "Qwen2ForCausalLM": {**{key: value for key, value in ROTARY.items() if key != "head_dim"}, "model_type": "qwen2",
                          "hidden_size": HEADS * HEAD, "tie_word_embeddings": True},
+    "Qwen3ForCausalLM": {**ROTARY, "model_type": "qwen3", "attention_bias": False, "use_sliding_window": False, "sliding_window": None},
+    "Phi3ForCausalLM": {**ROTARY, "model_type": "phi3", "sliding_window": 3, "pad_token_id": 0},
+    "Gemma2ForCausalLM": {**ROTARY, "model_type": "gemma2", "hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 9,
+                          "attn_logit_softcapping": 1.5, "final_logit_softcapping": 2.0, "sliding_window": 3, "tie_word_embeddings": True},
+    "Gemma3ForCausalLM": {**ROTARY, "model_type": "gemma3_text", "hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 9,
+                          "sliding_window": 3, "tie_word_embeddings": True, "layer_types": ["sliding_attention", "full_attention"],
+                          "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+                                              "full_attention": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}}},
     "GPT2LMHeadModel": {"model_type": "gpt2", "vocab_size": VOCABULARY, "n_embd": WIDTH, "n_head": HEADS, "n_layer": LAYERS,
                         "n_positions": 64, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5},
 }
 
 
 def rotary_tensors(config, bias):
-    width, queries, keys = config["hidden_size"], HEADS * HEAD, KEYS * HEAD
+    width, queries, keys, kind = config["hidden_size"], HEADS * HEAD, KEYS * HEAD, config["model_type"]
     yield "model.embed_tokens.weight", [VOCABULARY, width]
     for i in range(LAYERS):
         layer = f"model.layers.{i}."
-        for name, out in (("q", queries), ("k", keys), ("v", keys)):
+        for name, out in (("qkv", queries + 2 * keys),) if kind == "phi3" else (("q", queries), ("k", keys), ("v", keys)):
             yield f"{layer}self_attn.{name}_proj.weight", [out, width]
             if bias:
                 yield f"{layer}self_attn.{name}_proj.bias", [out]
         yield f"{layer}self_attn.o_proj.weight", [width, queries]
-        yield f"{layer}mlp.gate_proj.weight", [HIDDEN, width]
-        yield f"{layer}mlp.up_proj.weight", [HIDDEN, width]
+        for name in ("q_norm", "k_norm") if kind in ("qwen3", "gemma3_text") else ():
+            yield f"{layer}self_attn.{name}.weight", [HEAD]
+        for name, out in (("gate_up", 2 * HIDDEN),) if kind == "phi3" else (("gate", HIDDEN), ("up", HIDDEN)):
+            yield f"{layer}mlp.{name}_proj.weight", [out, width]
         yield f"{layer}mlp.down_proj.weight", [width, HIDDEN]
         yield f"{layer}input_layernorm.weight", [width]
         yield f"{layer}post_attention_layernorm.weight", [width]
+        for name in ("pre", "post") if kind.startswith("gemma") else ():
+            yield f"{layer}{name}_feedforward_layernorm.weight", [width]
     yield "model.norm.weight", [width]
     if not config["tie_word_embeddings"]:
         yield "lm_head.weight", [VOCABULARY, width]

@@ -93,7 +93,7 @@ broken() { # CODE TEXT WHAT=VALUE...
   err=$why
 }
 broken 2 "the architecture 'mamba' is not supported" 'general.architecture="mamba"'
-has "$err" "supported: llama, qwen2, gpt2"
+has "$err" "supported: llama, qwen2, qwen3, gpt2"
 broken 6 "the key 'general.architecture' is missing" general.architecture=
 broken 2 "rope scaling 'yarn' is not supported" 'llama.rope.scaling.type="yarn"'
 broken 2 "the key 'llama.logit_scale' is not known" llama.logit_scale=0.5

@@ -27,6 +27,10 @@ declare -A logits=(
   [llama]="2.41763 -0.43382 -0.57852 0.40185 0.69843 2.40358 2.37712 0.60982 1.68075 1.85794 -0.33816"
   [llama16]="2.39705 -0.42977 -0.58293 0.38347 0.70293 2.39636 2.36402 0.60600 1.66561 1.83938 -0.33324"
   [mistral]="0.59899 -0.74185 -0.74551 1.55770 2.08415 1.95472 2.41572 0.86175 -0.11251 0.08852 -0.58026"
+  [qwen3]="1.27774 -0.14665 -1.88056 1.11105 2.33487 1.13135 2.14176 1.21726 -0.21493 0.73196 -0.09881"
+  [phi3]="2.27985 0.51165 0.12364 0.98595 -0.06723 0.18993 1.74290 2.05157 2.22600 1.88531 -0.11985"
+  [gemma2]="-1.64220 1.92330 -1.40144 0.26912 -0.53488 -0.37263 -1.11355 -1.42589 1.98720 -1.75575 1.97342"
+  [gemma3]="-0.06375 2.32015 -2.93136 2.61098 -3.96719 -0.84688 -0.25671 0.44599 -1.13177 1.24664 2.13462"
   [qwen2]="-3.00059 0.87846 -1.80356 -2.37209 -0.57283 -2.18118 -2.74340 -0.74387 -2.83858 -5.35476 0.41649"
 )
 folder GPT2LMHeadModel theirs/gpt2
@@ -34,16 +38,41 @@ folder LlamaForCausalLM theirs/llama
 folder LlamaForCausalLM theirs/llama16 BF16 3
 folder MistralForCausalLM theirs/mistral F16
 folder Qwen2ForCausalLM theirs/qwen2 F32 2
+folder Qwen3ForCausalLM theirs/qwen3
+folder Phi3ForCausalLM theirs/phi3
+folder Gemma2ForCausalLM theirs/gemma2 F32 2
+folder Gemma3ForCausalLM theirs/gemma3
 expect 0 mlx import model theirs/llama -n
 has "$out" "llama  LlamaForCausalLM, 25 operations, 15 tensors  would be imported"
 error 3 "llama" mlx show llama
-for name in gpt2 llama llama16 mistral qwen2; do
+for name in gpt2 llama llama16 mistral qwen2 qwen3 phi3 gemma2 gemma3; do
   expect 0 mlx import model "theirs/$name" --json
   same "$(json "d['model'], d['status']")" "('$name@v1', 'imported')"
   near "$name" "${logits[$name]}"
 done
 expect 0 mlx import model theirs/llama
 has "$out" "unchanged"
+
+# Step by step as all at once, over the ends of windows: a text that went on has the logits of that text, and each token
+# was the most likely one. So it is with weights in groups.
+for name in Qwen3 Phi3 Gemma2 Gemma3; do
+  WIDTH=32 HEAD=8 HIDDEN=64 folder ${name}ForCausalLM "theirs/wide$name" BF16
+  expect 0 mlx import model "theirs/wide$name"
+  expect 0 mlx quantize "wide$name" --to int8 --group 32
+  for model in "wide$name@v1" "wide$name"; do
+    expect 0 mlx predict "$model" --tokens "3 1 4" --max-tokens 9 --temperature 0 --json
+    went_on=$(json "' '.join(map(str, d['texts'][0]['tokens']))")
+    expect 0 mlx predict "$model" --tokens "3 1 4 $went_on" --logits out.npy
+    python3 - "3 1 4 $went_on" <<'PY' || fail "$model: other tokens"
+import struct, sys
+tokens = list(map(int, sys.argv[1].split()))
+data = open("out.npy", "rb").read()
+logits = struct.unpack(f"<{11 * len(tokens)}f", data[10 + int.from_bytes(data[8:10], "little"):])
+best = [max(range(11), key=logits[11 * i:11 * i + 11].__getitem__) for i in range(2, len(tokens) - 1)]
+sys.exit(f"{tokens[3:]} instead of {best}" if best != tokens[3:] or len(tokens) < 4 else 0)
+PY
+  done
+done
 
 # Weights as they came, and what came with them.
 types() { mlx cat "$1:weights.safetensors" | python3 -c '
@@ -94,11 +123,13 @@ printf '\xff\xff\xff\x7f' | dd of=theirs/nan/model.safetensors bs=1 seek=$(($(st
 expect 0 mlx import model theirs/nan
 has "$err" "1 of 21 tensors hold NaN or infinity, first 'lm_head.weight'"
 
-# A shorter context, and a sliding window that it makes harmless.
+# A shorter context, and a sliding window that is no longer than it: then it is none.
 folder MistralForCausalLM theirs/window F32 1 sliding_window=16
-error 2 "a sliding window of 16 tokens, shorter than the context of 64, is not supported" mlx import model theirs/window
-has "$err" "hint: with --context 16"
+folder MistralForCausalLM theirs/whole F32 1
+expect 0 mlx import model theirs/window
+expect 0 mlx import model theirs/whole --context 16
 expect 0 mlx import model theirs/window --context 16
+mlx cat window:model.json | cmp - <(mlx cat whole:model.json) || fail "a window as long as the context changed the model"
 error 2 "the model takes 16" mlx predict window --tokens "$(printf '1 %.0s' {1..17})" --logits out.npy
 error 2 "a context of 65 was asked for" mlx import model theirs/window --context 65
 error 2 "expected 1 to" mlx import model theirs/window --context=-1
@@ -112,7 +143,8 @@ broken() { # CODE TEXT
 }
 make() { folder LlamaForCausalLM theirs/broken "$@"; }
 make F32 1 'architectures=["MambaForCausalLM"]' && broken 2 'the architecture "MambaForCausalLM" is not supported'
-make F32 1 'rope_scaling={"rope_type":"yarn","factor":2}' && broken 2 "rope_type 'yarn' is not supported"
+make F32 1 'rope_scaling={"rope_type":"longrope","factor":2}' && broken 2 "rope_type 'longrope' is not supported"
+make F32 1 'layer_types=["sliding_attention"]' && broken 6 "'layer_types': expected an array of 2 types"
 make F32 1 'quantization_config={"quant_method":"awq"}' && broken 2 'a quantization ("awq") is not supported'
 make F32 1 vocab_size=-5 && broken 6 "'vocab_size': expected an integer from 1 to"
 make F32 1 vocab_size=9223372036854775807 && broken 6 "'vocab_size': expected an integer from 1 to"

@@ -146,18 +146,18 @@ TEST_CASE("gguf config: metadata of a llama, its defaults and its scalings") {
   CHECK(config.vocabulary == 40);
   CHECK(config.head == 4);
   CHECK(config.kv_heads == 2);
-  CHECK(config.rope.theta == 10000.0f);
+  CHECK(config.blocks[0].rope.theta == 10000.0f);
   CHECK_FALSE(config.tie);
   CHECK(read_metadata(llama_metadata(), facts({})).tie);
   CHECK(read_metadata(llama_metadata(), facts({"output.weight", "blk.0.attn_q.bias"})).qkv_bias);
   Metadata scaled = llama_metadata();
   scaled.strings("llama.rope.scaling.type", {"linear"}, false);
   scaled.number("llama.rope.scaling.factor", 4);
-  CHECK(read_metadata(scaled).rope.slow == 4.0f);
+  CHECK(read_metadata(scaled).blocks[0].rope.slow == 4.0f);
   Metadata long_context = llama_metadata();
   GgufFacts factors = facts();
   factors.rope_factors = {1, 1};  // in 8192 positions both pairs turn often
-  CHECK(read_metadata(long_context, factors).rope.long_context == 8192);
+  CHECK(read_metadata(long_context, factors).blocks[0].rope.long_context == 8192);
   factors.rope_factors = {1, 2};
   CHECK(contains(error_of([&] { read_metadata(long_context, factors); }).message,
                  "'rope_freqs.weight' with other factors"));

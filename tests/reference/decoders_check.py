@@ -6,7 +6,8 @@ Small models with random weights are made of every architecture that `mlx import
 attention heads, rotary scaling, biases and types of weights; each is saved, imported and asked for the logits behind
 every token of a random sequence in f32. They are compared with what `transformers` computes in double, its rotary
 angles too: the largest difference may be 1e-4. The difference from `transformers` in f32 may be 1e-4 of the largest
-logit; most of it is the rounding of its angles, which it computes in f32 even where all else is double. `--model` adds
+logit; most of it is the rounding of its angles, which it computes in f32 even where all else is double. Then the beginning of
+the text goes on step by step, with the most likely tokens, which must be those of `transformers`. `--model` adds
 folders that are there already. Exits with 1 where something differs. It needs: pip install torch transformers. No
 test of ctest runs it: the packages are no dependencies.
 """
@@ -23,10 +24,12 @@ import torch
 import transformers
 
 LIMIT = 1e-4
+START, STEPS = 40, 24  # of a text that goes on step by step
 SIZES = {"vocab_size": 521, "hidden_size": 64, "intermediate_size": 172, "num_hidden_layers": 3, "num_attention_heads": 4,
          "max_position_embeddings": 512}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 64}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128}
 
 
 def llama(**keys):
@@ -39,6 +42,24 @@ def mistral(**keys):
 
 def qwen2(**keys):
     return transformers.Qwen2ForCausalLM, transformers.Qwen2Config(**{**SIZES, **keys})
+
+
+def qwen3(**keys):
+    return transformers.Qwen3ForCausalLM, transformers.Qwen3Config(**{**SIZES, "head_dim": 32, **keys})
+
+
+def phi3(**keys):
+    return transformers.Phi3ForCausalLM, transformers.Phi3Config(**{**SIZES, "pad_token_id": 0, **keys})
+
+
+def gemma2(**keys):
+    sizes = {**SIZES, "head_dim": 24, "num_key_value_heads": 2, "query_pre_attn_scalar": 20}
+    return transformers.Gemma2ForCausalLM, transformers.Gemma2Config(**{**sizes, **keys})
+
+
+def gemma3(**keys):
+    sizes = {**SIZES, "num_hidden_layers": 7, "head_dim": 24, "num_key_value_heads": 2, "query_pre_attn_scalar": 20}
+    return transformers.Gemma3ForCausalLM, transformers.Gemma3TextConfig(**{**sizes, **keys})
 
 
 def gpt2(**keys):
@@ -68,6 +89,22 @@ MODELS = {
     "mistral, wide window": (mistral, {"num_key_value_heads": 2, "sliding_window": 512, "head_dim": 24}, torch.float32, "5GB"),
     "qwen2": (qwen2, {"num_key_value_heads": 2, **scaled(1000000.0, {"rope_type": "default"})}, torch.float32, "5GB"),
     "qwen2, tied, bf16, shards": (qwen2, {"num_key_value_heads": 2, "tie_word_embeddings": True}, torch.bfloat16, "100KB"),
+    "mistral, window": (mistral, {"num_key_value_heads": 2, "sliding_window": 37}, torch.float32, "5GB"),
+    "qwen2, windows": (qwen2, {"num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 50, "max_window_layers": 1},
+                       torch.float32, "5GB"),
+    "llama, yarn": (llama, {"num_key_value_heads": 2, **scaled(10000.0, YARN)}, torch.float32, "5GB"),
+    "qwen3": (qwen3, {"num_key_value_heads": 2}, torch.float32, "5GB"),
+    "qwen3, yarn": (qwen3, {"num_key_value_heads": 2, **scaled(1000000.0, {**YARN, "attention_factor": 0.9})}, torch.float32, "5GB"),
+    "qwen3, tied, bf16, shards": (qwen3, {"num_key_value_heads": 1, "tie_word_embeddings": True, "attention_bias": True}, torch.bfloat16,
+                                  "100KB"),
+    "phi3": (phi3, {"num_key_value_heads": 4}, torch.float32, "5GB"),
+    "phi3, window, f16": (phi3, {"num_key_value_heads": 2, "sliding_window": 29}, torch.float16, "5GB"),
+    "gemma2": (gemma2, {"sliding_window": 33, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 5.0}, torch.float32, "5GB"),
+    "gemma2, wide window, bf16": (gemma2, {"sliding_window": 4096}, torch.bfloat16, "100KB"),
+    "gemma3": (gemma3, {"sliding_window": 21}, torch.float32, "5GB"),
+    "gemma3, linear rope, bf16": (gemma3, {"sliding_window": 64, "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}}, torch.bfloat16, "5GB"),
     "gpt2": (gpt2, {}, torch.float32, "5GB"),
     "gpt2, n_inner": (gpt2, {"n_inner": 100, "layer_norm_epsilon": 1e-3}, torch.float32, "5GB"),
     "gpt2, own head, bf16, shards": (gpt2, {"tie_word_embeddings": False}, torch.bfloat16, "100KB"),
@@ -81,7 +118,8 @@ def make(kind, keys, dtype, shard, folder):
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.dim() == 1:
-                weight.copy_(torch.randn_like(weight) * 0.2 + (1.0 if "norm" in name or "ln_" in name else 0.0))
+                one = 0.0 if "Gemma" in type(model).__name__ else 1.0
+                weight.copy_(torch.randn_like(weight) * 0.2 + (one if "norm" in name or "ln_" in name else 0.0))
             else:
                 weight.normal_(0, weight.shape[-1] ** -0.5 * 1.5)
     if config.tie_word_embeddings:
@@ -89,36 +127,48 @@ def make(kind, keys, dtype, shard, folder):
     model.to(dtype).save_pretrained(folder, max_shard_size=shard)
 
 
-def frequencies(config):
-    """Radians a position by which each pair of a head turns, in double."""
+def frequencies(config, layer_type=None):
+    """Radians a position by which each pair of a head turns, in double, and what queries and keys are multiplied by."""
     rope = getattr(config, "rope_parameters", None) or {"rope_theta": config.rope_theta, **(config.rope_scaling or {})}
+    rope = rope.get(layer_type, rope)
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     turns = float(rope["rope_theta"]) ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
     kind = rope.get("rope_type", "default")
     if kind == "default":
-        return turns
+        return turns, 1.0
     if kind == "linear":
-        return turns / rope["factor"]
-    assert kind == "llama3", kind
-    low, high = rope["low_freq_factor"], rope["high_freq_factor"]
-    kept = ((rope["original_max_position_embeddings"] * turns / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
-    return turns * (kept + (1 - kept) / rope["factor"])
+        return turns / rope["factor"], 1.0
+    original = rope["original_max_position_embeddings"]
+    if kind == "llama3":
+        low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+        kept = ((original * turns / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
+        return turns * (kept + (1 - kept) / rope["factor"]), 1.0
+    assert kind == "yarn", kind
+    first, last = (size * math.log(original / (often * 2 * math.pi)) / (2 * math.log(rope["rope_theta"])) for often in (32, 1))
+    first, last = max(math.floor(first), 0), min(math.ceil(last), size - 1)
+    slowed = ((torch.arange(size // 2, dtype=torch.float64) - first) / (last - first)).clamp(0, 1)
+    scale = rope.get("attention_factor") or 0.1 * math.log(rope["factor"]) + 1
+    return turns * (1 - slowed + slowed / rope["factor"]), scale
 
 
-def reference(folder, tokens, dtype):
+def reference(folder, tokens, dtype, steps=0):
+    """Logits of `tokens`, and as many most likely tokens behind the first few."""
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="eager").eval()
     rotary = getattr(model.base_model, "rotary_emb", None)
     if rotary is not None and dtype == torch.float64:
-        speed = frequencies(model.config)
-
-        def in_double(x, position_ids, *_args, **_keys):
+        def in_double(x, position_ids, layer_type=None, **_keys):
+            speed, scale = frequencies(model.config, layer_type)
             angles = position_ids[..., None].double() * speed
             angles = torch.cat((angles, angles), dim=-1)
-            return angles.cos(), angles.sin()
+            return angles.cos() * scale, angles.sin() * scale
 
         rotary.forward = in_double
     with torch.no_grad():
-        return model(torch.tensor([tokens])).logits[0].double().numpy()
+        logits = model(torch.tensor([tokens])).logits[0].double().numpy()
+        text = tokens[:START]
+        for _ in range(steps):
+            text = text + [int(model(torch.tensor([text])).logits[0, -1].argmax())]
+    return logits, text[START:]
 
 
 def compare(mlx, name, folder, place, count):
@@ -130,11 +180,14 @@ def compare(mlx, name, folder, place, count):
     out = os.path.join(place, imported + ".npy")
     subprocess.run([mlx, "-C", place, "predict", imported, "--tokens", " ".join(map(str, tokens)), "--logits", out], check=True,
                    stdout=subprocess.DEVNULL)
-    ours, exact, theirs = numpy.load(out), reference(folder, tokens, torch.float64), reference(folder, tokens, torch.float32)
+    ours, (exact, text), (theirs, _) = numpy.load(out), reference(folder, tokens, torch.float64, STEPS), reference(folder, tokens, torch.float32)
+    answer = subprocess.run([mlx, "-C", place, "predict", imported, "--tokens", " ".join(map(str, tokens[:START])), "--max-tokens", str(STEPS),
+                             "--temperature", "0", "--json"], check=True, capture_output=True).stdout
+    went_on = json.loads(answer)["texts"][0]["tokens"]
     assert ours.shape == exact.shape and ours.dtype == numpy.float32, (ours.shape, exact.shape)
     from_exact, from_f32, f32_itself = (float(abs(a - b).max()) for a, b in ((ours, exact), (ours, theirs), (theirs, exact)))
     largest, same = float(abs(exact).max()), float((ours.argmax(-1) == exact.argmax(-1)).mean())
-    good = from_exact <= LIMIT and from_f32 <= LIMIT * max(1.0, largest)
+    good = from_exact <= LIMIT and from_f32 <= LIMIT * max(1.0, largest) and went_on[:STEPS] == text[:len(went_on)]
     print(f"{name:30} {from_exact:10.2e} {from_f32:10.2e} {f32_itself:12.2e} {largest:9.2f} {100 * same:8.1f} %"
           f"{'' if good else '  DIFFERS'}", flush=True)
     return good
@@ -163,7 +216,7 @@ def main():
         for name, (kind, keys, dtype, shard) in MODELS.items():
             if options.only not in name:
                 continue
-            folder = os.path.join(options.keep or scratch, name.replace(" ", "-").replace(",", ""))
+            folder = os.path.join(os.path.abspath(options.keep or scratch), name.replace(" ", "-").replace(",", ""))
             make(kind, keys, dtype, shard, folder)
             good = compare(mlx, name, folder, place, options.tokens) and good
         for folder in options.model:

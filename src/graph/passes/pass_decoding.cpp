@@ -43,6 +43,15 @@ bool attends(const Node& node) {
   return node.op == Op::kAttention;
 }
 
+// Whether a node computes each position by itself: another shape behind batch and sequence, or parts side by side.
+bool keeps_positions(const Graph& graph, const Node& node) {
+  if (node.op != Op::kReshape && node.op != Op::kConcat) return false;
+  const Dims &ids = graph.value(graph.find("ids")).dims, &x = graph.value(node.inputs[0]).dims,
+             &y = graph.value(node.outputs[0]).dims;
+  const auto of_positions = [&](const Dims& dims) { return dims.size() > 2 && dims[0] == ids[0] && dims[1] == ids[1]; };
+  return of_positions(x) && of_positions(y) && (node.op == Op::kReshape || node.attrs.axis > 1);
+}
+
 }  // namespace
 
 bool is_language_model(const Graph& inference) {
@@ -52,10 +61,12 @@ bool is_language_model(const Graph& inference) {
 }
 
 bool decodes_with_cache(const Graph& inference) {
-  const auto mixes = [](const Node& node) {
+  const auto mixes = [&](const Node& node) {
+    if (keeps_positions(inference, node)) return false;
     return (kernels::row_of(node.op).primitive && !op_def(node.op).layer) || kernels::row_of(node.op).view;
   };
-  return is_language_model(inference) && context_of(inference) > 0 && std::ranges::any_of(inference.nodes, attends) &&
+  if (!is_language_model(inference)) return false;
+  return context_of(inference) > 0 && std::ranges::any_of(inference.nodes, attends) &&
          std::ranges::none_of(inference.nodes, mixes);
 }
 
