@@ -20,6 +20,8 @@ struct Capabilities {
   bool own_memory = false;        // tensors are in the device's memory: inputs and results are copied
   bool tiles_batches = false;     // inference is faster if a batch is cut into tiles that fit into caches
   bool updates_together = false;  // one launch updates many parameters, if nothing is between their updates
+  // A row of a product has the same bits whatever other rows there are (op_list.h says so of kLinearGroups on any).
+  bool independent_rows = false;
   // Operations that other backends leave to the data loader, or compute in two steps.
   bool augments_images = false;  // makes its images from raw bytes (Op::kAugment)
   bool adds_in_norms = false;    // a norm adds its residual, and its gradient adds what is added to that gradient

@@ -25,7 +25,8 @@ struct Geometry {
   std::int64_t kh = 1, kw = 1, sh = 1, sw = 1, pt = 0, pl = 0, groups = 1;
   std::int64_t batch = 0, time = 0, dim = 0, heads = 1;  // sequences; dim is D
   std::int64_t kv_heads = 1, kv_dim = 0, head = 0;       // attention: key heads, their total width, one head's width
-  std::int64_t table = 0;                                // rows of a table or positions of a cache: V, P
+  std::int64_t table = 0;                                // rows of a table, or positions of a sequence in a cache
+  std::int64_t block = 0, blocks = 0;                    // of a cache: positions of a block, and how many there are
   Loops loops, inner;                                    // primitive operations: each file documents what they walk
   std::int64_t offset = 0, elements = 0;
   int parts = 0;  // batch norm: ranks. concat: the number of parts; elements of each part in a row of the whole, and

@@ -143,7 +143,15 @@ void check_attention(Checker& check, const Problem& problem, Geometry& g) {
   if (problem.op == Op::kAttention) return check.optional_output(1, lse);
   if (!check.input_is(1, 3)) return;
   g.table = dim(check.input(1), 1);
-  const Dims cache{g.batch, g.table, g.kv_dim};
+  g.blocks = g.batch;
+  if (check.has_input(4)) {
+    if (!check.input_is(4, 2, {DType::kS32})) return;
+    g.block = g.table, g.blocks = dim(check.input(1), 0);
+    check.require(g.block % 128 == 0, "a block must have a multiple of 128 positions");
+    g.table *= dim(check.input(4), 1);
+    check.input_equals(4, {g.batch, dim(check.input(4), 1)}, DType::kS32);
+  }
+  const Dims cache{g.blocks, dim(check.input(1), 1), g.kv_dim};
   for (const int i : {1, 2}) check.input_equals(i, cache), check.output_equals(i, cache);
   check.input_equals(3, {g.batch}, DType::kS32);
 }

@@ -125,8 +125,10 @@ MLX_OP(kAttention, "attention", attention, 1, 1)
 MLX_OP(kAttentionBackward, "attention_backward", attention, 4, 4)
 // With a cache: qkv[B,T,(H+2G)d] of T new positions, k_cache[B,P,Gd], v_cache[B,P,Gd] (in place: outputs 1 and 2),
 // positions s32[B]: how many positions each sequence already holds → y[B,T,Hd]. The new keys and values are written,
-// then attended to. If a sequence would outgrow P, nothing is written and its y is 0.
-MLX_OP(kAttentionCached, "attention_cached", attention, 4, 4)
+// then attended to. If a sequence would outgrow P, nothing is written and its y is 0. With (blocks s32[B,M]) the caches
+// are [N,P,Gd], P a multiple of 128: the position p of sequence b lies in row p mod P of block blocks[b, p / P]. A
+// sequence that needs a block outside of 0 … N-1 is treated as one that has no room.
+MLX_OP(kAttentionCached, "attention_cached", attention, 4, 5)
 
 // x f32 → y s8|u8 at scale_y, round to nearest even, saturating
 MLX_OP(kQuantize, "quantize", quantize, 1, 1)

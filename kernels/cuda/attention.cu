@@ -4,6 +4,7 @@
 // Gimelshein (2018). The matrix of scores is not stored (Dao et al. 2022).
 //
 // Every query, key and value is a row of `size` numbers. Sums over tiles run in order.
+#include "kernels/cache_blocks.h"
 #include "kernels/cuda/cuda.h"
 
 namespace mlx::kernels::cuda {
@@ -12,7 +13,8 @@ namespace mlx::kernels::cuda {
 struct HeadRows {
   const float* data;
   std::int64_t stride;
-  __device__ const float* operator[](std::int64_t i) const { return data + i * stride; }
+  CacheRows at = {};  // their places in a cache
+  __device__ const float* operator[](std::int64_t i) const { return data + row_of(at, i) * stride; }
 };
 
 __device__ inline float dot(const float* a, const float* b, std::int64_t size) {
@@ -109,28 +111,31 @@ void run_attention_cached(const void* state, const Args& args, int, int) {
   const State& s = state_of(state);
   const Geometry g = s.g;
   const float* qkv = f32_in(&s, args, 0);
-  const std::int32_t* positions = s32_in(&s, args, 3);
+  const std::int32_t *positions = s32_in(&s, args, 3), *blocks = s32_in(&s, args, 4);
+  const std::int64_t window = s.attrs.window;
   float *y = f32_out(&s, args, 0), *keys = f32_out(&s, args, 1), *values = f32_out(&s, args, 2);
   const Scoring how = scoring_of(s);
   each(args, g.batch * g.time * g.kv_dim, [=] __device__(std::int64_t i) {
     const std::int64_t column = i % g.kv_dim, row = i / g.kv_dim, b = row / g.time, held = positions[b];
-    if (held < 0 || held + g.time > g.table) return;
+    const CacheRows rows = cache_rows(g, blocks, b);
+    if (!has_room(g, window, rows, held)) return;
     const float* from = qkv + row * g.width + g.dim + column;
-    const std::int64_t to = (b * g.table + held + row % g.time) * g.kv_dim + column;
+    const std::int64_t to = row_of(rows, held + row % g.time) * g.kv_dim + column;
     keys[to] = from[0];
     values[to] = from[g.kv_dim];
   });
   each_row(args, g.batch * g.heads * g.time, [=] __device__(std::int64_t row, int lane) {
     const std::int64_t t = row % g.time;
     const Head h = head_of(g, qkv, row / g.time);
-    const std::int64_t held = positions[h.batch], at = h.batch * g.table * g.kv_dim + h.group * g.head;
+    const std::int64_t held = positions[h.batch], at = h.group * g.head;
+    const CacheRows rows = cache_rows(g, blocks, h.batch);
     float* out = y + (h.batch * g.time + t) * g.dim + h.head * g.head;
-    if (held < 0 || held + g.time > g.table) {
+    if (!has_room(g, window, rows, held)) {
       for (std::int64_t d = lane; d < g.head; d += kWarp) out[d] = 0.0f;
       return;
     }
-    attend(h.q[t], {keys + at, g.kv_dim}, {values + at, g.kv_dim}, how.first_key(held + t), held + t + 1, g.head, how,
-           out, lane);
+    attend(h.q[t], {keys + at, g.kv_dim, rows}, {values + at, g.kv_dim, rows}, how.first_key(held + t), held + t + 1,
+           g.head, how, out, lane);
   });
 }
 

@@ -4,6 +4,7 @@
 // A query at position p sums over the keys of its window, up to p, in their order, whether they come from this call or
 // from the cache. So decoding step by step gives the same bits as full evaluation. T: float, BF16 or F16, the storage
 // type of everything except lse and the cache, which are f32.
+#include "kernels/cache_blocks.h"
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
@@ -14,7 +15,8 @@ template <typename T>
 struct Rows {
   const T* data;
   std::int64_t stride;
-  const T* operator[](std::int64_t i) const { return data + i * stride; }
+  CacheRows at = {};  // their places in a cache
+  const T* operator[](std::int64_t i) const { return data + row_of(at, i) * stride; }
 };
 
 template <typename T>
@@ -111,20 +113,24 @@ void cached(const void* opaque, const Args& args, int phase, int slice) {
   for (std::int64_t i = heads.begin; i < heads.end; ++i) {
     const Item<float> item(s, f32_in(&s, args, 0), i);
     double* scratch = static_cast<double*>(args.workspace) + slice * item.size;
-    const std::int64_t at = item.batch * s.g.table * s.g.kv_dim + item.group * item.size;
-    float *keys = f32_out(&s, args, 1) + at, *values = f32_out(&s, args, 2) + at;
+    const CacheRows rows = cache_rows(s.g, s32_in(&s, args, 4), item.batch);
+    float* const keys = f32_out(&s, args, 1) + item.group * item.size;
+    float* const values = f32_out(&s, args, 2) + item.group * item.size;
     float* y = f32_out(&s, args, 0) + item.batch * s.g.time * s.g.dim + item.head * item.size;
     const std::int64_t held = s32_in(&s, args, 3)[item.batch];
-    const bool fits = held >= 0 && held + s.g.time <= s.g.table;
-    for (std::int64_t t = 0; t < s.g.time; ++t)
+    const bool fits = has_room(s.g, s.attrs.window, rows, held);
+    for (std::int64_t t = 0; t < s.g.time; ++t) {
+      const std::int64_t row = fits ? row_of(rows, held + t) * s.g.kv_dim : 0;
       for (std::int64_t d = 0; d < item.size; ++d) {
         y[t * s.g.dim + d] = 0.0f;
         if (!fits) continue;
-        keys[(held + t) * s.g.kv_dim + d] = item.k[t][d];
-        values[(held + t) * s.g.kv_dim + d] = item.v[t][d];
+        keys[row + d] = item.k[t][d];
+        values[row + d] = item.v[t][d];
       }
+    }
     for (std::int64_t t = 0; fits && t < s.g.time; ++t)
-      attend<float>(s, item.q[t], {keys, s.g.kv_dim}, {values, s.g.kv_dim}, held + t, scratch, y + t * s.g.dim);
+      attend<float>(s, item.q[t], {keys, s.g.kv_dim, rows}, {values, s.g.kv_dim, rows}, held + t, scratch,
+                    y + t * s.g.dim);
   }
 }
 

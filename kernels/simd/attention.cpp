@@ -3,6 +3,7 @@
 //
 // Blocks of keys begin at multiples of 128 from the sequence's first key. Tiles and single queries do the same
 // operations on each number in the same order, so decoding gives the same bits as full evaluation, as in ref.
+#include "kernels/cache_blocks.h"
 #include "kernels/simd/attention_tile.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -12,6 +13,10 @@ namespace {
 struct Past {
   const float *keys, *values;
   std::int64_t stride;
+  CacheRows rows = {};
+  // The keys that begin at `position`, a multiple of kKeys, and kKeys - 1 after it; their values.
+  const float* keys_at(std::int64_t position) const { return keys + row_of(rows, position) * stride; }
+  const float* values_at(std::int64_t position) const { return values + row_of(rows, position) * stride; }
 };
 
 // One slice's scratch; see floats_of.
@@ -82,7 +87,7 @@ void attend_tile(const float* q, std::int64_t q_stride, Past past, std::int64_t 
   const std::int64_t begin = how.first_key(first) / kKeys * kKeys;
   for (std::int64_t block = begin; block < end; block += kKeys) {
     const std::int64_t count = end - block < kKeys ? end - block : kKeys;
-    const float *keys = past.keys + block * past.stride, *values = past.values + block * past.stride;
+    const float *keys = past.keys_at(block), *values = past.values_at(block);
     score<kVectors>(at.x, keys, past.stride, count, size, at.scores);
     for (int v = 0; v < kVectors; ++v) weigh(at, 16 * v, start + 16 * v, block, count, how);
     for (std::int64_t p = first; p < end; ++p)
@@ -118,7 +123,7 @@ void attend_one(const float* q, Past past, std::int64_t position, std::int64_t s
   float highest = first_max(how), total = 0.0f;
   for (std::int64_t block = begin; block <= position; block += kKeys) {
     const std::int64_t count = position + 1 - block < kKeys ? position + 1 - block : kKeys;
-    const float *keys = past.keys + block * past.stride, *values = past.values + block * past.stride;
+    const float *keys = past.keys_at(block), *values = past.values_at(block);
     Floats most = broadcast(highest);
     for (std::int64_t j = 0; j < count; j += 16) {
       Floats sum = zeros();
@@ -186,21 +191,25 @@ void cached(const void* opaque, const Args& args, int phase, int slice) {
   const Range items = range_of(s, phase, slice);
   for (std::int64_t i = items.begin; i < items.end; ++i) {
     const Head first = head_of(s, f32_in(s, args, 0), i * queries);
-    const std::int64_t begin = first.batch * s->g.table * width + first.group * size;
-    float *keys = f32_out(s, args, 1) + begin, *values = f32_out(s, args, 2) + begin;
+    const CacheRows rows = cache_rows(s->g, s32_in(s, args, 4), first.batch);
+    float* const keys = f32_out(s, args, 1) + first.group * size;
+    float* const values = f32_out(s, args, 2) + first.group * size;
     const std::int64_t held = s32_in(s, args, 3)[first.batch];
-    const bool fits = held >= 0 && held + time <= s->g.table;
-    for (std::int64_t t = 0; fits && t < time; ++t)
+    const bool fits = has_room(s->g, s->attrs.window, rows, held);
+    for (std::int64_t t = 0; fits && t < time; ++t) {
+      const std::int64_t row = row_of(rows, held + t) * width;
       for (std::int64_t d = 0; d < size; ++d) {
-        keys[(held + t) * width + d] = first.k[t * first.stride + d];
-        values[(held + t) * width + d] = first.v[t * first.stride + d];
+        keys[row + d] = first.k[t * first.stride + d];
+        values[row + d] = first.v[t * first.stride + d];
       }
+    }
     for (std::int64_t h = 0; h < queries; ++h) {
       const Head head = head_of(s, f32_in(s, args, 0), i * queries + h);
       float* y = f32_out(s, args, 0) + head.y;
       for (std::int64_t t = 0; !fits && t < time; ++t)
         for (std::int64_t d = 0; d < size; ++d) y[t * s->g.dim + d] = 0.0f;
-      if (fits) attend(head.q, head.stride, {keys, values, width}, held, time, size, how, at, y, s->g.dim, nullptr);
+      if (fits)
+        attend(head.q, head.stride, {keys, values, width, rows}, held, time, size, how, at, y, s->g.dim, nullptr);
     }
   }
 }

@@ -118,6 +118,28 @@ void attention_of(Cases& cases, const SequenceSizes& s, const Tensor& qkv) {
   }
 }
 
+// A cache whose blocks the sequences have in no order; with another table, the last one lacks a block.
+void attention_in_blocks(Cases& cases, const SequenceSizes& s, const Attrs& attrs, const Tensor& qkv) {
+  constexpr std::int64_t kSize = 128, kUnused = 2;
+  const std::int64_t of_each = (s.time + 45 + kSize - 1) / kSize, count = s.batch * of_each + kUnused;
+  const Dims dims{count, kSize, s.kv_heads * s.size};
+  const Tensor keys = random(dims, 3), values = random(dims, 4);
+  for (const bool lacking : {false, true}) {
+    Tensor blocks = zeros(DType::kS32, {s.batch, of_each});
+    std::int32_t* const numbers = blocks.data<std::int32_t>();
+    for (std::int64_t i = 0; i < s.batch * of_each; ++i) numbers[i] = static_cast<std::int32_t>(count - 1 - i);
+    if (lacking && s.batch > 0)
+      numbers[s.batch * of_each - 1] = s.batch % 2 == 0 ? -1 : static_cast<std::int32_t>(count);
+    cases.push_back({fmt::format("{} in blocks{}", title(s), lacking ? ", one lacking" : ""),
+                     Op::kAttentionCached,
+                     attrs,
+                     {qkv, keys, values, integers(DType::kS32, {s.batch}, 0, 45, 5), blocks},
+                     {f32({s.batch, s.time, s.heads * s.size}), keys.shape, values.shape},
+                     {{1, 1}, {2, 2}},
+                     {}});
+  }
+}
+
 void attention(Cases& cases) {
   for (const SequenceSizes& s : std::vector<SequenceSizes>{{1, 1, 1, 1, 1},
                                                            {2, 5, 2, 2, 16},
@@ -153,6 +175,7 @@ void attention(Cases& cases) {
                        {y, keys.shape, values.shape},
                        {{1, 1}, {2, 2}},
                        {}});
+    attention_in_blocks(cases, s, attrs, qkv);
   }
 }
 

@@ -23,7 +23,7 @@ std::vector<Tensor> run(const std::vector<Kernel>& rows, const Case& test) {
 
 // A prompt of `prompt` positions, then `step` at a time.
 void decode_equals_full(const std::vector<Kernel>& rows, std::int64_t kv_heads, std::int64_t time, std::int64_t prompt,
-                        std::int64_t step, std::int64_t window = 0, float cap = 0.0f) {
+                        std::int64_t step, std::int64_t window = 0, float cap = 0.0f, bool blocks = false) {
   constexpr std::int64_t kBatch = 2, kHeads = 4, kSize = 20, kDim = kHeads * kSize;
   CAPTURE(kv_heads);
   CAPTURE(step);
@@ -34,20 +34,25 @@ void decode_equals_full(const std::vector<Kernel>& rows, std::int64_t kv_heads, 
   const Tensor qkv = uniform({kBatch, time, width}, -2.0f, 2.0f, 1);
   const auto y_shape = [](std::int64_t count) { return shape_of(DType::kF32, {kBatch, count, kDim}); };
   const Tensor full = run(rows, {"", Op::kAttention, attrs, {qkv}, {y_shape(time)}, {}, {}})[0];
-  Tensor keys = zeros(DType::kF32, {kBatch, time + 3, kv}), values = keys;
+  Tensor keys = zeros(DType::kF32, {kBatch, time + 3, kv}), values = keys, table;
+  if (blocks) {  // every second one of a sequence
+    const std::int64_t of_each = (time + 127) / 128;
+    keys = values = zeros(DType::kF32, {kBatch * of_each, 128, kv});
+    table = zeros(DType::kS32, {kBatch, of_each});
+    for (std::int64_t i = 0; i < kBatch * of_each; ++i)
+      table.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % of_each * kBatch + i / of_each);
+  }
   for (std::int64_t at = 0, count = prompt; at < time; at += count, count = std::min(step, time - at)) {
     Tensor part = zeros(DType::kF32, {kBatch, count, width}), positions = zeros(DType::kS32, {kBatch});
     for (std::int64_t b = 0; b < kBatch; ++b) {
       std::copy_n(qkv.data<float>() + (b * time + at) * width, count * width, part.data<float>() + b * count * width);
       positions.data<std::int32_t>()[b] = static_cast<std::int32_t>(at);
     }
-    const auto outputs = run(rows, {"",
-                                    Op::kAttentionCached,
-                                    attrs,
-                                    {part, keys, values, positions},
-                                    {y_shape(count), keys.shape, values.shape},
-                                    {{1, 1}, {2, 2}},
-                                    {}});
+    std::vector<Tensor> inputs{part, keys, values, positions};
+    if (blocks) inputs.push_back(table);
+    const auto outputs = run(
+        rows,
+        {"", Op::kAttentionCached, attrs, inputs, {y_shape(count), keys.shape, values.shape}, {{1, 1}, {2, 2}}, {}});
     keys = outputs[1], values = outputs[2];
     CAPTURE(at);
     for (std::int64_t b = 0; b < kBatch; ++b)
@@ -65,6 +70,9 @@ void decode_equals_full(const std::vector<Kernel>& rows) {
   decode_equals_full(rows, 2, 300, 290, 1, 5);
   decode_equals_full(rows, 1, 150, 70, 1, 131);
   decode_equals_full(rows, 1, 150, 3, 40, 1, 0.5f);
+  decode_equals_full(rows, 2, 300, 13, 9, 0, 0.0f, true);
+  decode_equals_full(rows, 2, 300, 13, 9, 140, 2.0f, true);
+  decode_equals_full(rows, 1, 150, 120, 1, 0, 0.0f, true);
 }
 
 // The first row of a batch against the same row alone.

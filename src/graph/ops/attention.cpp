@@ -52,18 +52,26 @@ Ids infer_attention_cached(Graph& graph, const Attrs& attrs, const Ids& inputs, 
   Rule rule(graph, Op::kAttentionCached, inputs, name);
   const Dims y = attended(rule, attrs);
   const GroupedHeads heads = grouped_heads(rule, attrs);
+  const bool blocks = inputs.size() > 4 && inputs[4] != kNone;
   for (std::size_t i = 0; i < 3; ++i) rule.require_dtype(i, DType::kF32);
   for (std::size_t i = 1; i < 3; ++i) {
     rule.require_rank(i, 3);
     const Dims cache = rule.dims(i);
-    rule.require(cache[0] == y[0] && cache[2] == Dim::of(heads.keys * heads.size),
-                 "the cache must have the input's batch and key width");
+    rule.require((blocks || cache[0] == y[0]) && cache[2] == Dim::of(heads.keys * heads.size),
+                 "the cache must have the input's batch, unless it has blocks, and key width");
     rule.require_written_in_place(i);
   }
   rule.require_shape(2, rule.dims(1));
   rule.require(inputs[1] != inputs[2], "keys and values need a cache each");
   rule.require_dtype(3, DType::kS32);
   rule.require_shape(3, {y[0]});
+  if (blocks) {
+    rule.require_dtype(4, DType::kS32);
+    rule.require_rank(4, 2);
+    rule.require(rule.dims(4)[0] == y[0], "each sequence must have a row of blocks");
+    const Dim positions = rule.dims(1)[1];
+    rule.require(!positions.symbolic() && positions.size % 128 == 0, "a block must have a multiple of 128 positions");
+  }
   return {rule.out({}, DType::kF32, y), inputs[1], inputs[2]};
 }
 
@@ -117,12 +125,13 @@ std::vector<OpDef> attention_ops() {
        .infer = infer_attention_backward,
        .cost = cost_attention_backward},
       {.op = Op::kAttentionCached,
-       .text = {"qkv[B,T,(H+2G)d], k_cache[B,P,Gd], v_cache[B,P,Gd], positions s32[B] -> y[B,T,Hd], "
-                "k_cache[B,P,Gd], v_cache[B,P,Gd]",
+       .text = {"qkv[B,T,(H+2G)d], k_cache[B,P,Gd], v_cache[B,P,Gd], positions s32[B], (blocks s32[B,M]) -> "
+                "y[B,T,Hd], k_cache[B,P,Gd], v_cache[B,P,Gd]",
                 "heads kv_heads scale_a cap window",
                 "Attention of T new positions with a cache of keys and values, which are states and written in "
                 "place; positions says how many each sequence holds. A sequence that would outgrow P writes "
-                "nothing and its y is 0."},
+                "nothing and its y is 0. With blocks the caches are [N,P,Gd], P a multiple of 128, and position p of "
+                "sequence b lies in row p mod P of block blocks[b, p / P]."},
        .infer = infer_attention_cached,
        .cost = cost_attention_cached},
   };

@@ -28,14 +28,16 @@ std::int64_t context_of(const Graph& graph) {
   return context;
 }
 
-void add_cache(Graph& graph, std::size_t at, ValueId positions, std::int64_t context) {
+// `rows`: the first two dims of the caches.
+void add_cache(Graph& graph, std::size_t at, ValueId positions, ValueId blocks, Dims rows) {
   const Dims qkv = graph.value(graph.nodes[at].inputs[0]).dims;
   const std::string name = graph.nodes[at].name;
-  const Dims cache{qkv[0], Dim::of(context), Dim::of(kv_width(graph.nodes[at], qkv[2].size))};
+  const Dims cache{rows[0], rows[1], Dim::of(kv_width(graph.nodes[at], qkv[2].size))};
   const ValueId k = graph.state(name + ".k_cache", cache), v = graph.state(name + ".v_cache", cache);
   Node& node = graph.nodes[at];
   node.op = Op::kAttentionCached;
   node.inputs = {node.inputs[0], k, v, positions};
+  if (blocks != kNone) node.inputs.push_back(blocks);
   node.outputs = {node.outputs[0], k, v};
 }
 
@@ -70,24 +72,29 @@ bool decodes_with_cache(const Graph& inference) {
          std::ranges::none_of(inference.nodes, mixes);
 }
 
-DecodingGraph to_decoding(const Graph& inference) {
+DecodingGraph to_decoding(const Graph& inference, std::int64_t blocks) {
   if (!decodes_with_cache(inference))
     fail(ErrorKind::kUsage, "the graph is not a language model that can decode with a cache");
   Graph graph = inference;
   const std::int64_t context = context_of(graph);
   const ValueId ids = graph.find("ids");
   const std::string logits = graph.value(graph.outputs[0]).name;
-  const ValueId positions = graph.input("positions", DType::kS32, {graph.value(ids).dims[0]});
+  const Dim batch = graph.value(ids).dims[0];
+  const ValueId positions = graph.input("positions", DType::kS32, {batch});
+  const std::int64_t most = (context + kCacheBlock - 1) / kCacheBlock;  // blocks of a sequence
+  const ValueId table = blocks > 0 ? graph.input("blocks", DType::kS32, {batch, Dim::of(most)}) : kNone;
+  const Dims rows = blocks > 0 ? Dims{Dim::of(blocks), Dim::of(kCacheBlock)} : Dims{batch, Dim::of(context)};
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = graph.nodes[i];
     if (node.op == Op::kAddPositions && node.inputs.size() == 2) node.inputs.push_back(positions);
     if (node.op == Op::kRope && node.inputs.size() == 1) node.inputs.push_back(positions);
-    if (attends(node)) add_cache(graph, i, positions, context);
+    if (attends(node)) add_cache(graph, i, positions, table, rows);
   }
   DecodingGraph out;
   out.graph = remove_dead(graph);
   out.ids = out.graph.find("ids");
   out.positions = out.graph.find("positions");
+  out.blocks = blocks > 0 ? out.graph.find("blocks") : kNone;
   out.logits = out.graph.find(logits);
   out.context = context;
   return out;
