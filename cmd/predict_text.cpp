@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
@@ -14,6 +15,7 @@
 #include "cmd/cli/standard_input.h"
 #include "cmd/predict.h"
 #include "cmd/prediction_file.h"
+#include "infer/batch_generator.h"
 #include "infer/generate.h"
 #include "registry/repository.h"
 
@@ -122,6 +124,133 @@ std::string rate_text(const Speed& speed, std::int64_t prompt_tokens) {
   return text;
 }
 
+// Prints texts in their order: the first that has not ended as it comes, later ones when their turn comes.
+class TextPrinter {
+ public:
+  TextPrinter(const PredictInputs& inputs, std::string prompt, std::int64_t count, PredictionFile& file,
+              Context& context)
+      : inputs_(inputs),
+        context_(context),
+        prompt_(std::move(prompt)),
+        file_(file),
+        count_(count),
+        pieces_(static_cast<std::size_t>(count_)),
+        ends_(pieces_.size()) {
+    begin();
+  }
+
+  void token(std::int64_t text, std::int32_t token) {
+    const std::string piece = piece_of(inputs_, token);
+    pieces_[static_cast<std::size_t>(text)] += piece;
+    if (text == turn_) show(piece);
+  }
+
+  void end(std::int64_t text, const infer::Generated& made) {
+    ends_[static_cast<std::size_t>(text)] = made;
+    while (turn_ < count_ && ends_[static_cast<std::size_t>(turn_)]) {
+      finish(*ends_[static_cast<std::size_t>(turn_)]);
+      if (++turn_ == count_) break;
+      begin();
+      show(pieces_[static_cast<std::size_t>(turn_)]);
+    }
+  }
+
+  const Json& texts() const { return texts_; }  // all, after the last one's end
+
+ private:
+  void begin() {
+    if (count_ > 1 && !file_.wanted())
+      context_.line(context_.dim(fmt::format("{}--- {}", turn_ > 0 ? "\n" : "", turn_ + 1)));
+  }
+
+  void show(const std::string& piece) {
+    if (context_.wants_json() || file_.wanted()) return;
+    context_.out(piece);
+    context_.flush();
+  }
+
+  void finish(const infer::Generated& made) {
+    if (!file_.wanted()) context_.line("");
+    const std::string end = made.stopped ? "stop" : "length", &text = pieces_[static_cast<std::size_t>(turn_)];
+    texts_.push_back({{"text", text}, {"tokens", made.tokens}, {"end", end}});
+    file_.add({{"prompt", prompt_}, {"text", text}, {"end", end}}, {{"prompt", prompt_}, {"text", text}, {"end", end}});
+  }
+
+  const PredictInputs& inputs_;
+  Context& context_;
+  const std::string prompt_;
+  PredictionFile& file_;
+  const std::int64_t count_;
+  std::int64_t turn_ = 0;
+  std::vector<std::string> pieces_;
+  std::vector<std::optional<infer::Generated>> ends_;
+  Json texts_ = Json::array();
+};
+
+Speed one_by_one(const infer::TextRequest& request, std::int64_t count, const infer::Model& model, TextPrinter& printer,
+                 Context& context) {
+  infer::Generator generator(model, [&context] { context.progress().check_interrupted(); });
+  generator.prepare();
+  Speed speed;
+  for (std::int64_t text = 0; text < count; ++text) {
+    double first = 0;
+    const double begun = seconds_now();
+    const infer::Generated made =
+        generator.generate(request.prompt, request.count, request.sampling, static_cast<std::uint64_t>(text),
+                           request.stop, [&](std::int32_t token) {
+                             if (first == 0) first = seconds_now();
+                             printer.token(text, token);
+                           });
+    if (first > 0) speed.prompt_seconds = first - begun;  // of the last text, whose plans are made
+    if (made.tokens.size() > 1) {
+      speed.seconds += seconds_now() - first;
+      speed.tokens += static_cast<std::int64_t>(made.tokens.size()) - 1;
+    }
+    printer.end(text, made);
+  }
+  return speed;
+}
+
+// How many texts are generated at a time: their cache takes at most kMostCache bytes, if one text does not take more.
+std::int64_t texts_at_once(const infer::TextRequest& request, std::int64_t count, const infer::Model& model) {
+  constexpr std::int64_t kMostCache = std::int64_t{2} << 30;
+  const std::int64_t each = infer::cache_positions(model, request) * infer::cache_position_bytes(model);
+  return std::clamp<std::int64_t>(kMostCache / each, 1, std::min(count, infer::BatchGenerator::kMostTexts));
+}
+
+Speed together(const infer::TextRequest& request, std::int64_t count, const infer::Model& model, TextPrinter& printer,
+               Context& context) {
+  infer::BatchGenerator batch(model, texts_at_once(request, count, model) * infer::cache_positions(model, request));
+  batch.prepare();
+  Speed speed;
+  double first = 0;
+  const double begun = seconds_now();
+  for (std::int64_t next = 0, ended = 0; ended < count;) {
+    for (; next < count && batch.has_room(request); ++next) {
+      infer::TextRequest one = request;
+      one.sample = static_cast<std::uint64_t>(next);
+      one.emit = [&, text = next](std::int32_t token) {
+        if (first == 0) first = seconds_now();
+        printer.token(text, token);
+      };
+      batch.start(std::move(one));  // its number is `next`
+    }
+    context.progress().check_interrupted();
+    for (const infer::FinishedText& finished : batch.step()) {
+      if (finished.error) std::rethrow_exception(finished.error);
+      ++ended;
+      speed.tokens += static_cast<std::int64_t>(finished.text.tokens.size());
+      printer.end(finished.id, finished.text);
+    }
+  }
+  if (speed.tokens > 1) {
+    --speed.tokens;
+    speed.prompt_seconds = first - begun;
+    speed.seconds = seconds_now() - first;
+  }
+  return speed;
+}
+
 }  // namespace
 
 Prompt prompt_of(const PredictOptions& options, const PredictInputs& inputs, Context& context) {
@@ -138,37 +267,16 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
   check(options);
   if (!options.logits.empty()) return predict_logits(options, inputs, context);
   PredictionFile file(options.out, context);
-  const auto [prompt, start] = prompt_of(options, inputs, context);
-  std::vector<std::int32_t> stop;
-  if (!options.stop.empty()) stop = tokenizer_of(inputs).encode(options.stop, "--stop");
-  const infer::Sampling sampling = sampling_of(options);
-  infer::Generator generator(inputs.model, [&context] { context.progress().check_interrupted(); });
-  Json texts = Json::array();
-  Speed speed;
-  for (std::int64_t sample = 0; sample < options.count; ++sample) {
-    if (options.count > 1 && !file.wanted())
-      context.line(context.dim(fmt::format("{}--- {}", sample > 0 ? "\n" : "", sample + 1)));
-    double first = 0;
-    const double begun = seconds_now();
-    const infer::Generated made = generator.generate(start, options.max_tokens, sampling,
-                                                     static_cast<std::uint64_t>(sample), stop, [&](std::int32_t token) {
-                                                       if (first == 0) first = seconds_now();
-                                                       if (context.wants_json() || file.wanted()) return;
-                                                       context.out(piece_of(inputs, token));
-                                                       context.flush();
-                                                     });
-    if (first > 0) speed.prompt_seconds = first - begun;  // of the last text, whose plans are made
-    if (made.tokens.size() > 1) {
-      speed.seconds += seconds_now() - first;
-      speed.tokens += static_cast<std::int64_t>(made.tokens.size()) - 1;
-    }
-    if (!file.wanted()) context.line("");
-    const std::string end = made.stopped ? "stop" : "length";
-    std::string text;
-    for (const std::int32_t token : made.tokens) text += piece_of(inputs, token);
-    texts.push_back({{"text", text}, {"tokens", made.tokens}, {"end", end}});
-    file.add({{"prompt", prompt}, {"text", text}, {"end", end}}, {{"prompt", prompt}, {"text", text}, {"end", end}});
-  }
+  auto [prompt, start] = prompt_of(options, inputs, context);
+  infer::TextRequest request;
+  request.prompt = std::move(start);
+  request.count = options.max_tokens;
+  request.sampling = sampling_of(options);
+  if (!options.stop.empty()) request.stop = tokenizer_of(inputs).encode(options.stop, "--stop");
+  TextPrinter printer(inputs, prompt, options.count, file, context);
+  const bool batched = options.count > 1 && infer::can_batch(inputs.model);
+  const Speed speed = (batched ? together : one_by_one)(request, options.count, inputs.model, printer, context);
+  const auto prompt_tokens = static_cast<std::int64_t>(request.prompt.size());
   file.finish();
   if (context.wants_json()) {
     context.json({{"schema", "mlx.predict/1"},
@@ -177,10 +285,10 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
                   {"kind", "text"},
                   {"prompt", prompt},
                   {"seed", options.seed},
-                  {"speed", to_json(speed, static_cast<std::int64_t>(start.size()))},
-                  {"texts", texts}});
+                  {"speed", to_json(speed, prompt_tokens)},
+                  {"texts", printer.texts()}});
   }
-  if (speed.seconds > 0) context.say(rate_text(speed, static_cast<std::int64_t>(start.size())));
+  if (speed.seconds > 0) context.say(rate_text(speed, prompt_tokens));
   return 0;
 }
 

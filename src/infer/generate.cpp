@@ -4,44 +4,23 @@
 #include "infer/generate.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <span>
 
 #include "base/error.h"
 #include "graph/passes/passes.h"
 #include "graph/session/session.h"
+#include "infer/chunks.h"
+#include "infer/session.h"
 
 namespace mlx::infer {
 namespace {
-
-// The numbers of tokens that go through the graph at once; no others are ever planned. The rest of a prompt is padded
-// to the next of them: attention is causal, and later tokens overwrite the padding's places in the cache. Logits of
-// more tokens than the largest chunk would take more memory than the model.
-constexpr std::array<std::int64_t, 6> kChunks{1, 8, 16, 32, 64, 128};
-
-// The chunk for the first of `tokens` tokens. The cache has room for `room` tokens, at least as many.
-std::int64_t chunk_for(std::int64_t tokens, std::int64_t room) {
-  std::int64_t chunk = kChunks[0];
-  for (const std::int64_t size : kChunks) {
-    if (size > room) break;
-    chunk = size;
-    if (size >= tokens) break;
-  }
-  return chunk;
-}
-
-graph::SessionOptions decoding_options(kernels::Backend backend) {
-  graph::SessionOptions options;
-  options.backend = backend;
-  return options;
-}
 
 graph::DecodingGraph decoding_of(const Model& model) {
   const graph::Graph& graph = model.graph();
   if (graph::decodes_with_cache(graph)) return graph::to_decoding(graph);
   if (!graph::is_language_model(graph)) fail(ErrorKind::kUsage, "the graph is not a language model");
-  return {graph, graph.inputs[0], graph::kNone, graph.outputs[0], model.signature().context};
+  return {graph, graph.inputs[0], graph::kNone, graph::kNone, graph.outputs[0], model.signature().context};
 }
 
 }  // namespace
@@ -50,7 +29,7 @@ struct Generator::State {
   State(const Model& model, std::function<void()> between)
       : check(std::move(between)),
         decoding(decoding_of(model)),
-        session(decoding.graph, model.about().weights, decoding_options(model.backend()), model.pool()) {}
+        session(decoding.graph, model.about().weights, session_options(model), model.pool()) {}
 
   std::function<void()> check;
   graph::DecodingGraph decoding;
@@ -126,6 +105,10 @@ std::int64_t Generator::plans() const {
   return state_->session.plans();
 }
 
+void Generator::prepare() {
+  state_->restart(std::vector<std::int32_t>(1));
+}
+
 void Generator::warm_up() {
   for (const std::int64_t size : kChunks) {
     if (size > context()) break;
@@ -153,8 +136,7 @@ Generated Generator::generate(const std::vector<std::int32_t>& prompt, std::int6
     all.push_back(token);
     out.tokens.push_back(token);
     emit(token);
-    out.stopped = !stop.empty() && out.tokens.size() >= stop.size() &&
-                  std::ranges::equal(std::span(out.tokens).last(stop.size()), stop);
+    out.stopped = ends_with(out.tokens, stop);
   }
   return out;
 }
@@ -165,6 +147,10 @@ void Generator::logits(const std::vector<std::int32_t>& tokens,
   if (count < 1 || count > context())
     fail(ErrorKind::kUsage, "{} tokens: expected 1 to {}, the model's context", count, context());
   state_->restart(tokens, emit);
+}
+
+bool ends_with(std::span<const std::int32_t> tokens, std::span<const std::int32_t> stop) {
+  return !stop.empty() && tokens.size() >= stop.size() && std::ranges::equal(tokens.last(stop.size()), stop);
 }
 
 std::vector<std::int32_t> prompt_tokens(const data::Tokenizer& tokenizer, const std::string& prompt,

@@ -30,6 +30,7 @@ class Generator {
       const Model& model, std::function<void()> check = [] {});
   ~Generator();
   std::int64_t context() const;
+  void prepare();  // packs the weights, which the first pass would do
   void warm_up();  // plans every chunk size
   // The number of sizes planned so far: small, whatever the prompts' lengths.
   std::int64_t plans() const;
@@ -47,6 +48,9 @@ class Generator {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Whether tokens end with a stop sequence; never with an empty one.
+bool ends_with(std::span<const std::int32_t> tokens, std::span<const std::int32_t> stop);
 
 // The tokens to continue from: the prompt's, or those of a line end if the prompt is empty. `special`: with those that
 // the tokenizer puts around a text, such as one for its beginning. Throws kUsage, naming `what`, if the tokenizer does

@@ -15,18 +15,18 @@ graph::Graph observed(const Model& model, const std::vector<graph::ValueId>& val
   return graph;
 }
 
-graph::SessionOptions options_of(const Model& model) {
+}  // namespace
+
+graph::SessionOptions session_options(const Model& model) {
   graph::SessionOptions options;
   options.backend = model.backend();
   return options;
 }
 
-}  // namespace
-
 Session::Session(const Model& model, const SessionOptions& options)
     : model_(model),
       max_batch_(options.max_batch),
-      session_(observed(model, options.observe), model.about().weights, options_of(model), model.pool()) {
+      session_(observed(model, options.observe), model.about().weights, session_options(model), model.pool()) {
   if (max_batch_ < 1) fail(ErrorKind::kUsage, "a batch of {} examples: expected at least 1", max_batch_);
 }
 

@@ -12,6 +12,9 @@
 
 namespace mlx::infer {
 
+// Of a session on the model's backend.
+graph::SessionOptions session_options(const Model& model);
+
 struct SessionOptions {
   std::int64_t max_batch = 64;          // capacity of input(), in examples
   std::vector<graph::ValueId> observe;  // other values of the model's graph that value() returns

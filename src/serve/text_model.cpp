@@ -1,11 +1,15 @@
-// Language models: one thread generates one text after the other. A client that goes away ends its text.
+// Language models: one thread generates the texts, together if the model allows it (infer/batch_generator.h), else one
+// after the other. A client that goes away ends its text.
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "infer/batch_generator.h"
 #include "infer/generate.h"
 #include "serve/generate_request.h"
 #include "serve/infer_answer.h"
@@ -98,6 +102,28 @@ class TextAnswer {
   bool begun_ = false;
 };
 
+// A text that is being generated. At a fixed address: its answer refers to its generation.
+struct Running {
+  Running(std::unique_ptr<Generation> of, const ModelNames& names)
+      : generation(std::move(of)), answer(*generation, names), started(seconds_now()) {}
+
+  std::unique_ptr<Generation> generation;
+  TextAnswer answer;
+  double started;
+  std::int64_t tokens = 0;
+};
+
+// What texts that are generated together keep: room for kMostTexts of the whole context, but at most so many bytes, and
+// at least for one text.
+constexpr std::int64_t kCacheBytes = std::int64_t{512} << 20;
+
+std::int64_t cached_positions(const infer::Model& model) {
+  const infer::TextRequest whole{.prompt = {}, .count = model.signature().context};
+  const std::int64_t context = infer::cache_positions(model, whole);
+  const std::int64_t most = kCacheBytes / infer::cache_position_bytes(model);
+  return std::clamp(most, context, context * infer::BatchGenerator::kMostTexts);
+}
+
 class TextModel final : public ServedModel {
  public:
   TextModel(const ModelSpec& spec, const ServerOptions& options)
@@ -105,10 +131,12 @@ class TextModel final : public ServedModel {
         names_{spec.name, spec.version},
         tokenizer_(tokenizer_of(spec)),
         special_(!nn::architecture_of(model().about()).empty()),
-        queue_limit_(static_cast<std::size_t>(options.queue_limit)),
-        generator_(model(), [this] { check_client(); }) {
-    generator_.warm_up();
-    thread_ = std::thread([this] { work(); });
+        queue_limit_(static_cast<std::size_t>(options.queue_limit)) {
+    if (infer::can_batch(model()))
+      batch_.emplace(model(), cached_positions(model())).warm_up();
+    else
+      generator_.emplace(model(), [this] { check_client(); }).warm_up();
+    thread_ = std::thread([this] { batch_ ? work_together() : work(); });
   }
   ~TextModel() override { finish(); }
 
@@ -172,10 +200,10 @@ class TextModel final : public ServedModel {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
       if (queue_.empty()) return;
-      const std::unique_ptr<Generation> generation = std::move(queue_.front());
+      std::unique_ptr<Generation> generation = std::move(queue_.front());
       queue_.pop_front();
       lock.unlock();
-      compute(*generation);
+      compute(std::move(generation));
     }
   }
 
@@ -184,28 +212,88 @@ class TextModel final : public ServedModel {
     if (exchange_ != nullptr && exchange_->gone()) throw ClientGone{};
   }
 
-  void compute(const Generation& generation) {
-    exchange_ = generation.exchange.get();
-    const double started = seconds_now();
-    std::int64_t tokens = 0;
-    TextAnswer answer(generation, names_);
+  void compute(std::unique_ptr<Generation> generation) {
+    Running text(std::move(generation), names_);
+    exchange_ = text.generation->exchange.get();
     try {
       check_client();
+      const GenerateRequest& request = text.generation->request;
       const infer::Generated made =
-          generator_.generate(generation.prompt, generation.request.max_tokens, generation.request.sampling, 0,
-                              generation.stop, [&](std::int32_t token) {
-                                ++tokens;
-                                answer.token(tokenizer_.piece(token));
-                              });
-      metrics_.generated(tokens, seconds_now() - started);
-      metrics_.inference(seconds_now() - generation.started);
-      answer.end(made.stopped);
+          generator_->generate(text.generation->prompt, request.max_tokens, request.sampling, 0, text.generation->stop,
+                               [&](std::int32_t token) { add(text, token); });
+      end(text, made);
+    } catch (...) {
+      end(text, std::current_exception());
+    }
+  }
+
+  // Takes texts from the queue while the cache has room for them, and computes a step of all.
+  void work_together() {
+    std::map<std::int64_t, std::unique_ptr<Running>> running;
+    while (accept(running)) {
+      drop_abandoned(running);
+      for (infer::FinishedText& finished : batch_->step()) {
+        const auto found = running.find(finished.id);
+        finished.error ? end(*found->second, finished.error) : end(*found->second, finished.text);
+        running.erase(found);
+      }
+    }
+  }
+
+  void drop_abandoned(std::map<std::int64_t, std::unique_ptr<Running>>& running) {
+    std::erase_if(running, [this](const auto& each) {
+      const auto& [id, text] = each;
+      if (!text->generation->exchange->gone()) return false;
+      batch_->cancel(id);
+      end(*text, std::make_exception_ptr(ClientGone{}));
+      return true;
+    });
+  }
+
+  // Waits for a text if none is running. False if there will be no more.
+  bool accept(std::map<std::int64_t, std::unique_ptr<Running>>& running) {
+    std::unique_lock lock(mutex_);
+    if (running.empty()) changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    while (!queue_.empty()) {
+      infer::TextRequest request = request_of(*queue_.front());
+      if (!batch_->has_room(request)) break;
+      auto text = std::make_unique<Running>(std::move(queue_.front()), names_);
+      queue_.pop_front();
+      request.emit = [this, &text = *text](std::int32_t token) { add(text, token); };
+      running.emplace(batch_->start(std::move(request)), std::move(text));
+    }
+    return !running.empty();
+  }
+
+  static infer::TextRequest request_of(const Generation& generation) {
+    infer::TextRequest request;
+    request.prompt = generation.prompt;
+    request.count = generation.request.max_tokens;
+    request.sampling = generation.request.sampling;
+    request.stop = generation.stop;
+    return request;
+  }
+
+  void add(Running& text, std::int32_t token) const {
+    ++text.tokens;
+    text.answer.token(tokenizer_.piece(token));
+  }
+
+  void end(Running& text, const infer::Generated& made) {
+    metrics_.generated(text.tokens, seconds_now() - text.started);
+    metrics_.inference(seconds_now() - text.generation->started);
+    text.answer.end(made.stopped);
+  }
+
+  void end(Running& text, const std::exception_ptr& error) {
+    try {
+      std::rethrow_exception(error);
     } catch (const ClientGone&) {
-      metrics_.generated(tokens, seconds_now() - started);
-    } catch (const Error& error) {
-      answer.failed(error);
-    } catch (const std::exception& error) {
-      answer.failed(Error(ErrorKind::kNo, error.what()));
+      metrics_.generated(text.tokens, seconds_now() - text.started);
+    } catch (const Error& failure) {
+      text.answer.failed(failure);
+    } catch (const std::exception& failure) {
+      text.answer.failed(Error(ErrorKind::kNo, failure.what()));
     }
   }
 
@@ -217,8 +305,9 @@ class TextModel final : public ServedModel {
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Generation>> queue_;
   bool stopping_ = false;
-  const Exchange* exchange_ = nullptr;  // of the text that is being generated
-  infer::Generator generator_;
+  const Exchange* exchange_ = nullptr;  // of the text that generator_ is at
+  std::optional<infer::Generator> generator_;
+  std::optional<infer::BatchGenerator> batch_;  // instead of it
   std::thread thread_;
 };
 

@@ -5,9 +5,10 @@ usage: llm.py MLX [--shape 1.1b|160m] [--rounds N] [--threads N] [--folder DIR]
 
 Needs the package numpy, and for the peer llama-cpp-python (built for this machine: CMAKE_ARGS=-DGGML_NATIVE=ON) and
 gguf. Makes a Hugging Face folder and the same shapes as GGUF files, imports and quantizes the first, and in each round
-has every program and type compute 128 tokens of a prompt (pp) and 16 tokens after it (tg). Prints medians in tokens a
-second, ratios to llama.cpp's type of the same bits, and the share of the memory's bandwidth that decoding reaches: bytes
-of all layers' weights times tokens a second, over what reading memory from as many threads gives in the same round.
+has every program and type compute 128 tokens of a prompt (pp), 16 tokens after it (tg), and then 16 tokens of each of
+2, 4, 8 and 16 texts after the same prompt, together. Prints medians in tokens a second, ratios to llama.cpp's type of the
+same bits, and the share of the memory's bandwidth that decoding reaches: bytes of all layers' weights times tokens a
+second, over what reading memory from as many threads gives in the same round.
 """
 import argparse
 import ctypes
@@ -25,6 +26,7 @@ SHAPES = {  # width, hidden, layers, heads, key heads, vocabulary
     "160m": (768, 2048, 12, 12, 4, 32000),
 }
 PROMPT, TOKENS, CONTEXT = 128, 16, 512
+TEXTS = 1, 2, 4, 8, 16  # generated together
 BITS = {"int4": 4.5, "int8": 8.5}  # of a weight, with its scale
 
 
@@ -112,32 +114,58 @@ class LlamaCpp:
         self.model = llama_cpp.llama_model_load_from_file(path.encode(), llama_cpp.llama_model_default_params())
         options = llama_cpp.llama_context_default_params()
         options.n_ctx, options.n_batch, options.n_ubatch = CONTEXT, CONTEXT, CONTEXT
+        options.n_seq_max, options.kv_unified = max(TEXTS), True  # 128 + 16 * 16 positions are fewer than 512
         options.n_threads = options.n_threads_batch = threads
         self.context = llama_cpp.llama_init_from_model(self.model, options)
+
+    def decode_together(self, token, texts):
+        batch = self.api.llama_batch_init(texts, 0, 1)
+        batch.n_tokens = texts
+        for i in range(texts):
+            batch.token[i], batch.pos[i], batch.n_seq_id[i], batch.seq_id[i][0], batch.logits[i] = \
+                token + 7 + i, PROMPT + token, 1, i, True
+        failed = self.api.llama_decode(self.context, batch)
+        self.api.llama_batch_free(batch)
+        if failed:
+            raise RuntimeError("llama_decode failed")
 
     def decode(self, tokens):
         array = (self.api.llama_token * len(tokens))(*tokens)
         if self.api.llama_decode(self.context, self.api.llama_batch_get_one(array, len(tokens))) != 0:
             raise RuntimeError("llama_decode failed")
 
-    def measure(self):
-        self.api.llama_memory_clear(self.api.llama_get_memory(self.context), True)
-        begun = time.perf_counter()
+    def prompt(self, texts):
+        memory = self.api.llama_get_memory(self.context)
+        self.api.llama_memory_clear(memory, True)
         self.decode(list(range(1, PROMPT + 1)))
-        first = time.perf_counter()
-        for token in range(TOKENS):
-            self.decode([token + 7])
-        return PROMPT / (first - begun), TOKENS / (time.perf_counter() - first)
+        for i in range(1, texts):
+            self.api.llama_memory_seq_cp(memory, 0, i, -1, -1)
+
+    def measure(self):
+        begun = time.perf_counter()
+        self.prompt(1)
+        rates = [PROMPT / (time.perf_counter() - begun)]
+        for texts in TEXTS:
+            self.prompt(texts)
+            first = time.perf_counter()
+            for token in range(TOKENS):
+                self.decode_together(token, texts)
+            rates.append(texts * TOKENS / (time.perf_counter() - first))
+        return rates
 
 
 def measure_mlx(binary, project, model, threads):
     tokens = " ".join(str(i) for i in range(1, PROMPT + 1))
-    # The second text has plans and packed weights as a server has them.
-    text = subprocess.run([binary, "predict", model, "--tokens", tokens, "--max-tokens", str(TOKENS + 1), "--count", "2",
-                           "--temperature", "0", "--json"], cwd=project, check=True, capture_output=True, text=True,
-                          env={**os.environ, "MLX_THREADS": str(threads)}).stdout
-    speed = json.loads(text)["speed"]
-    return speed["prompt_tokens"] / speed["prompt_seconds"], speed["tokens"] / speed["seconds"]
+    rates = []
+    for texts in TEXTS:
+        text = subprocess.run([binary, "predict", model, "--tokens", tokens, "--max-tokens", str(TOKENS + 1), "--count",
+                               str(texts), "--temperature", "0", "--json"], cwd=project, check=True, capture_output=True,
+                              text=True, env={**os.environ, "MLX_THREADS": str(threads)}).stdout
+        speed = json.loads(text)["speed"]
+        if not rates:
+            rates.append(speed["prompt_tokens"] / speed["prompt_seconds"])
+        rates.append(speed["tokens"] / speed["seconds"])
+    return rates
 
 
 def bandwidth(threads):
@@ -193,16 +221,16 @@ def main():
             for name, measure in programs.items():
                 rates[name].append(measure())
         print(f"{options.shape}, {options.threads} threads, medians of {options.rounds}; memory {statistics.median(memory) / 1e9:.1f} GB/s")
-        medians = {name: [statistics.median(r[i] for r in each) for i in (0, 1)] for name, each in rates.items()}
-        for name, (pp, tg) in medians.items():
-            text = f"{name:16} pp{PROMPT} {pp:7.1f}/s  tg{TOKENS} {tg:6.1f}/s"
+        columns = [f"pp{PROMPT}", *(f"tg{TOKENS}" + (f" of {n}" if n > 1 else "") for n in TEXTS)]
+        medians = {name: [statistics.median(each) for each in zip(*all)] for name, all in rates.items()}
+        for name, values in medians.items():
+            text = f"{name:15}" + "".join(f" {c} {v:6.1f}" for c, v in zip(columns, values))
             if name.startswith("mlx"):
-                share = layer_bytes(shape, BITS[name.split()[1]]) * tg / statistics.median(memory)
-                text += f"  {share * 100:3.0f} % of the bandwidth"
-            if name in peers:
-                theirs = medians[peers[name]]
-                text += f"  {peers[name]}: {pp / theirs[0]:.2f}x, {tg / theirs[1]:.2f}x"
+                share = layer_bytes(shape, BITS[name.split()[1]]) * values[1] / statistics.median(memory)
+                text += f"; one text: {share * 100:.0f} % of the bandwidth"
             print(text)
+            if name in peers:
+                print(f"  over {peers[name]}:" + "".join(f" {c} {v / t:.2f}x" for c, v, t in zip(columns, values, medians[peers[name]])))
 
 
 if __name__ == "__main__":

@@ -12,37 +12,16 @@
 #include "graph/passes/passes.h"
 #include "graph/session/session.h"
 #include "infer/generate.h"
+#include "language_model.h"
 
 using namespace mlx;
 using namespace mlx::infer;
 using mlx::nn::built;
-using mlx::nn::Built;
 using mlx::nn::initialize;
-using mlx::nn::InputSpec;
+using test::kVocabulary;
+using test::model_of;
 
 namespace {
-
-constexpr std::int64_t kVocabulary = 13;
-
-// Weights ten times as large as those that training starts from: what is likely differs from prompt to prompt.
-nn::Model model_of(const std::string& family, std::int64_t context = 12) {
-  const Built made =
-      built(fmt::format("family = \"{}\"\nlayers = 2\nwidth = 32\nheads = 4\ncontext = {}\ndropout = 0.1\n{}", family,
-                        context, family == "llama" ? "kv_heads = 2\n" : ""),
-            InputSpec::tokens(kVocabulary));
-  nn::Model model;
-  model.family = made.family;
-  model.config = made.config;
-  model.graph = made.graph;
-  graph::Tensors tensors = initialize(made.graph, made.family, 4);
-  for (auto& [name, tensor] : tensors) {
-    auto* data = reinterpret_cast<float*>(tensor.data.data());
-    if (!name.ends_with("gamma"))
-      for (std::int64_t i = 0; i < tensor.shape.count(); ++i) data[i] *= 10;
-  }
-  model.weights = std::make_shared<const graph::Weights>(std::move(tensors));
-  return model;
-}
 
 std::vector<std::int32_t> generated(const nn::Model& model, const std::vector<std::int32_t>& prompt, std::int64_t count,
                                     const Sampling& sampling, int threads = 2, std::uint64_t sample = 0) {

@@ -116,8 +116,9 @@ inline std::vector<Named> clf() {
 class Running {
  public:
   explicit Running(ServerOptions options = {}) : Running(clf(), std::move(options)) {}
-  explicit Running(std::vector<Named> models, ServerOptions options = {}) {
-    for (Named& named : models) specs_.push_back(spec_of(named.name, std::move(named.model), pool_));
+  explicit Running(std::vector<Named> models, ServerOptions options = {},
+                   const kernels::Backend& backend = kernels::backend_named("ref")) {
+    for (Named& named : models) specs_.push_back(spec_of(named.name, std::move(named.model), pool_, backend));
     options.port = 0;
     options.program_version = "1.2.3";
     std::promise<std::uint16_t> port;
@@ -135,9 +136,9 @@ class Running {
   std::uint16_t port() const { return port_; }
   const infer::Model& model(std::size_t i = 0) const { return *specs_[i].model; }
 
-  static ModelSpec spec_of(const std::string& name, nn::Model model, Pool& pool) {
-    return {name, "2", "sha256:00",
-            std::make_shared<const infer::Model>(std::move(model), kernels::backend_named("ref"), pool)};
+  static ModelSpec spec_of(const std::string& name, nn::Model model, Pool& pool,
+                           const kernels::Backend& backend = kernels::backend_named("ref")) {
+    return {name, "2", "sha256:00", std::make_shared<const infer::Model>(std::move(model), backend, pool)};
   }
 
  private:

@@ -1,6 +1,7 @@
 // Text: whole and as events, with the text that prediction gives; clients that leave, queues that are full, a server
 // that stops.
 #include "http.h"
+#include "infer/batch_generator.h"
 #include "infer/generate.h"
 
 namespace mlx::serve::test {
@@ -173,14 +174,19 @@ TEST_CASE("generate: a client that leaves ends its text, waiting or under way") 
   CHECK(metrics.find("mlx_http_requests_total{code=\"499\"} 2\n") != std::string::npos);
 }
 
-TEST_CASE("generate: too many that wait are answered with 503 and Retry-After") {
+// Endless texts until one waits, as queue_limit allows; the next is refused.
+void fill_the_queue(const kernels::Backend& backend, std::size_t at_once) {
   ServerOptions options;
   options.queue_limit = 1;
-  Running server(gpt(), options);
-  Client first(server.port()), second(server.port());
-  first.send(post_to(kStream, kEndless));
-  CHECK_FALSE(first.head().status != 200);  // it is under way: the queue is empty
-  second.send(post_to(kGenerate, kEndless));
+  Running server(gpt(), options, backend);
+  std::vector<std::unique_ptr<Client>> running;
+  for (std::size_t i = 0; i < at_once; ++i) {
+    running.push_back(std::make_unique<Client>(server.port()));
+    running.back()->send(post_to(kStream, kEndless));
+    CHECK(running.back()->head().status == 200);  // it is under way: the queue is empty
+  }
+  Client waiting(server.port());
+  waiting.send(post_to(kGenerate, kEndless));
   const auto queued = [&] {
     return ask(server.port(), get("/metrics")).body.find("mlx_queue_examples{model=\"gpt\"} 1\n") != std::string::npos;
   };
@@ -191,6 +197,39 @@ TEST_CASE("generate: too many that wait are answered with 503 and Retry-After") 
   CHECK(refused.head.find("Retry-After: ") != std::string::npos);
   CHECK(refused.error() == "1 texts are waiting; try again later");
   CHECK(ask(server.port(), get("/v2/health/live")).status == 200);
+}
+
+TEST_CASE("generate: too many that wait are answered with 503 and Retry-After") {
+  fill_the_queue(kernels::backend_named("ref"), infer::BatchGenerator::kMostTexts);
+}
+
+TEST_CASE("generate: kernels whose rows are not independent compute one text after the other") {
+  const kernels::Backend best = kernels::best_backend();
+  if (best.can().independent_rows) return;
+  fill_the_queue(best, 1);
+  Running server(gpt(), {}, best);
+  const Answer answer = ask(server.port(), post_to(kGenerate, ask_for("Ab", R"("max_tokens":40)")));
+  CHECK(answer.json()["text_output"] == predicted(server.model(), "Ab", 40, {.temperature = 0.8}));
+}
+
+TEST_CASE("generate: the texts of many clients at the same time are those of prediction") {
+  Running server(gpt());
+  constexpr std::size_t kClients = 20;  // some wait until others have ended
+  std::vector<std::unique_ptr<Client>> clients;
+  const auto seed_of = [](std::size_t i) { return i + 1; };
+  const auto prompt_of = [](std::size_t i) { return std::string(1 + i % 5 * 4, static_cast<char>('a' + i % 3)); };
+  for (std::size_t i = 0; i < kClients; ++i) {
+    clients.push_back(std::make_unique<Client>(server.port()));
+    clients.back()->send(
+        post_to(kGenerate, ask_for(prompt_of(i), fmt::format(R"("max_tokens":{},"seed":{})", 20 + i, seed_of(i)))));
+  }
+  for (std::size_t i = 0; i < kClients; ++i) {
+    CAPTURE(i);
+    const Answer answer = clients[i]->read();
+    CHECK(answer.status == 200);
+    CHECK(answer.json()["text_output"] == predicted(server.model(), prompt_of(i), static_cast<std::int64_t>(20 + i),
+                                                    {.temperature = 0.8, .seed = seed_of(i)}));
+  }
 }
 
 TEST_CASE("told to stop, the server finishes the texts that it has, and cuts off what takes too long") {
