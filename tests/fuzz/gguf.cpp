@@ -1,5 +1,6 @@
 // Language models in GGUF files: whatever they say, rows of tensors are whole blocks inside of the file, a
-// configuration is one that its reader takes, and a tokenizer is one that mlx reads, or an error.
+// configuration is one that its reader takes, and a tokenizer is one that mlx reads, or an error. Text that begins with
+// a brace is a config.json instead.
 #include "data/subword/tokenizer_json.h"
 #include "fuzz.h"
 #include "nn/gguf_config.h"
@@ -24,9 +25,24 @@ void expand(const GgufTensors::Tensor& tensor) {
   (void)finite_scales(*tensor.type, tensor.bytes);
 }
 
+void check_config(std::string_view text) {
+  const DecoderConfig config = read_decoder_config(text, 0, "config.json");
+  fuzz::require(config.blocks.size() == static_cast<std::size_t>(config.layers), "each layer is a block");
+  fuzz::require(config.heads % config.kv_heads == 0 && config.head > 0, "heads share keys");
+  for (const DecoderLayer& layer : config.blocks) {
+    fuzz::require(layer.window >= 0 && layer.window < config.context, "windows hide something");
+    fuzz::require(config.gpt2 || layer.rope.slow >= 1, "turns are slowed");
+    fuzz::require(layer.rope.ramp_begin >= 0 && layer.rope.ramp_begin <= layer.rope.ramp_end, "ramps rise");
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size > 0 && data[0] == '{') {
+    fuzz::errors_are_fine([&] { check_config(as_text({data, size})); });
+    return 0;
+  }
   fuzz::errors_are_fine([&] {
     const GgufTensors file = read_gguf_tensors({data, size}, "file");
     for (const auto& [name, tensor] : file.tensors) expand(tensor);

@@ -173,6 +173,19 @@ void headers() {
   seed("formats", with_size(4096, gguf.bytes()));
 }
 
+void configurations() {
+  const std::string sizes =
+      R"("vocab_size":8,"hidden_size":8,"intermediate_size":8,"num_hidden_layers":2,"num_attention_heads":2,"head_dim":4,)"
+      R"("max_position_embeddings":64,"sliding_window":8,"attn_logit_softcapping":50.0,)"
+      R"("layer_types":["full_attention","sliding_attention"],"rope_parameters":{"rope_theta":1e4,"rope_type":)";
+  for (const std::string name : {"Llama", "Mistral", "Qwen2", "Qwen3", "Phi3", "Gemma2", "Gemma3"})
+    for (const std::string rope :
+         {R"("yarn","factor":4,"original_max_position_embeddings":32,"beta_fast":32,"truncate":true})",
+          R"("llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4,"original_max_position_embeddings":16})",
+          R"("linear","factor":2})"})
+      seed("gguf", as_bytes(R"({"architectures":[")" + name + R"(ForCausalLM"],)" + sizes + rope + "}"));
+}
+
 // A small language model with a tensor of every type, and one of each kind of tokenizer.
 void language_models() {
   for (const bool bytes : {false, true}) {
@@ -356,6 +369,7 @@ int main(int argc, char** argv) {
     words();
     headers();
     language_models();
+    configurations();
     language_models();
     shards();
     tables();
