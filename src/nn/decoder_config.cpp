@@ -88,8 +88,9 @@ void read_yarn(const ConfigKeys& rope, std::int64_t head, std::int64_t context, 
   if (rope.boolean("truncate", true)) begin = std::floor(begin), end = std::ceil(end);
   begin = std::max(begin, 0.), end = std::min(end, static_cast<double>(head - 1));
   if (begin == end) end += 0.001;
-  if (!(begin < end)) fail(ErrorKind::kCorrupt, "{}: 'beta_fast' must be above 'beta_slow'", rope.what);
   layer.rope.ramp_begin = static_cast<float>(begin), layer.rope.ramp_end = static_cast<float>(end);
+  if (!(layer.rope.ramp_begin < layer.rope.ramp_end))
+    fail(ErrorKind::kCorrupt, "{}: 'beta_fast' must be above 'beta_slow'", rope.what);
   const auto sharper = [&](double by) { return slow > 1 ? 0.1 * by * std::log(slow) + 1 : 1; };
   double scale = sharper(1);
   if (rope.find("mscale") && rope.find("mscale_all_dim"))
@@ -177,8 +178,10 @@ void check_activation(const ConfigKeys& keys, const std::string& name, std::init
 
 // A window as long as the context hides nothing.
 void read_windows(const ConfigKeys& keys, const std::vector<bool>& sliding, DecoderConfig& config) {
-  if (!keys.find("sliding_window")) return;
-  const std::int64_t window = keys.integer("sliding_window", kMostPositions);
+  constexpr std::int64_t kWindowOfGemma = 4096;  // where it is not said; null says that there is none
+  const bool said = keys.find("sliding_window"), by_default = config.gemma && !keys.object.contains("sliding_window");
+  if (!said && !by_default) return;
+  const std::int64_t window = keys.integer("sliding_window", kMostPositions, kWindowOfGemma);
   for (std::size_t i = 0; i < config.blocks.size(); ++i)
     if (sliding[i] && window < config.context) config.blocks[i].window = window;
 }

@@ -1,6 +1,6 @@
-// Builds a decoder's graph of the operations that the families gpt2 and llama have, and a few more of their kind, so that
-// it decodes with a cache, is fused and trained on as theirs. Queries, keys and values are one layer, unless their heads
-// have norms, and so are gate and up.
+// Builds a decoder's graph of the operations that the families gpt2 and llama have, and a few more of their kind, so
+// that it decodes with a cache, is fused and trained on as theirs. Queries, keys and values are one layer, unless their
+// heads have norms, and so are gate and up.
 
 #include "nn/decoder_graph.h"
 

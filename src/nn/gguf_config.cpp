@@ -94,6 +94,24 @@ void read_rotary_metadata(const GgufKeys& keys, const GgufFacts& facts, Json& co
   add_rope(keys, facts, config);
 }
 
+// What scores are scaled by is no part of the metadata: the largest of the models have another width than the others.
+void read_gemma_metadata(const GgufKeys& keys, const GgufFacts& facts, Json& config) {
+  const bool third = config["architectures"][0] == "Gemma3ForCausalLM";
+  constexpr std::int64_t kLayersOf27B[] = {46, 62};
+  constexpr std::int64_t kWindow = 4096;
+  read_rotary_metadata(keys, facts, config);
+  if (!config.contains("sliding_window")) config["sliding_window"] = kWindow;
+  if (const std::optional<double> theta = keys.number("rope.freq_base_swa")) config["rope_local_base_freq"] = *theta;
+  const std::int64_t width = config["hidden_size"].get<std::int64_t>(),
+                     heads = config["num_attention_heads"].get<std::int64_t>();
+  if (config["num_hidden_layers"] == kLayersOf27B[third ? 1 : 0] || !config.contains("head_dim"))
+    config["query_pre_attn_scalar"] = static_cast<double>(width) / static_cast<double>(heads);
+  else
+    config["query_pre_attn_scalar"] = config["head_dim"];
+  for (const char* const cap : {"attn_logit_softcapping", "final_logit_softcapping"})
+    if (const std::optional<double> most = keys.number(cap); most.value_or(0) > 0) config[cap] = *most;
+}
+
 void read_gpt2_metadata(const GgufKeys& keys, const GgufFacts&, Json& config) {
   config["n_embd"] = keys.needed_integer("embedding_length", kMostOfKey);
   config["n_inner"] = keys.needed_integer("feed_forward_length", kMostOfKey);
@@ -108,9 +126,9 @@ struct GgufArchitecture {
   void (*read)(const GgufKeys& keys, const GgufFacts& facts, Json& config);
 };
 constexpr GgufArchitecture kGgufArchitectures[] = {
-    {"llama", "LlamaForCausalLM", read_rotary_metadata},
-    {"qwen2", "Qwen2ForCausalLM", read_rotary_metadata},
-    {"qwen3", "Qwen3ForCausalLM", read_rotary_metadata},
+    {"llama", "LlamaForCausalLM", read_rotary_metadata},  {"qwen2", "Qwen2ForCausalLM", read_rotary_metadata},
+    {"qwen3", "Qwen3ForCausalLM", read_rotary_metadata},  {"phi3", "Phi3ForCausalLM", read_rotary_metadata},
+    {"gemma2", "Gemma2ForCausalLM", read_gemma_metadata}, {"gemma3", "Gemma3ForCausalLM", read_gemma_metadata},
     {"gpt2", "GPT2LMHeadModel", read_gpt2_metadata},
 };
 
@@ -127,10 +145,12 @@ constexpr RenamedTensor kNamesInBlock[] = {{"self_attn.q_proj.", "attn_q."},
                                            {"self_attn.k_proj.", "attn_k."},
                                            {"self_attn.v_proj.", "attn_v."},
                                            {"self_attn.o_proj.", "attn_output."},
+                                           {"self_attn.qkv_proj.", "attn_qkv."},
                                            {"self_attn.q_norm.", "attn_q_norm."},
                                            {"self_attn.k_norm.", "attn_k_norm."},
                                            {"input_layernorm.", "attn_norm."},
                                            {"post_attention_layernorm.", "ffn_norm."},
+                                           {"mlp.gate_up_proj.", "ffn_up."},
                                            {"mlp.gate_proj.", "ffn_gate."},
                                            {"mlp.up_proj.", "ffn_up."},
                                            {"mlp.down_proj.", "ffn_down."},
@@ -140,6 +160,10 @@ constexpr RenamedTensor kNamesInBlock[] = {{"self_attn.q_proj.", "attn_q."},
                                            {"ln_2.", "ffn_norm."},
                                            {"mlp.c_fc.", "ffn_up."},
                                            {"mlp.c_proj.", "ffn_down."}};
+
+constexpr RenamedTensor kGemmaNames[] = {{"post_attention_layernorm.", "post_attention_norm."},
+                                         {"pre_feedforward_layernorm.", "ffn_norm."},
+                                         {"post_feedforward_layernorm.", "post_ffw_norm."}};
 
 }  // namespace
 
@@ -164,12 +188,14 @@ DecoderConfig read_gguf_config(const formats::GgufMetadata& metadata, const Gguf
   GgufKeys(metadata, "", what).unsupported(fmt::format("the architecture '{}'", *name), known);
 }
 
-std::string gguf_tensor_name(const std::string& name) {
+std::string gguf_tensor_name(const std::string& name, const DecoderConfig& config) {
   for (const auto& [theirs, here] : kWholeNames)
     if (name.starts_with(theirs)) return std::string(here) + name.substr(theirs.size());
   const std::size_t number = name.find_first_of("0123456789"), end = name.find('.', number);
   CHECK(number != std::string::npos && end != std::string::npos);
   const std::string block = "blk." + name.substr(number, end - number) + ".", inside = name.substr(end + 1);
+  for (const auto& [theirs, here] : kGemmaNames)
+    if (config.gemma && inside.starts_with(theirs)) return block + std::string(here) + inside.substr(theirs.size());
   for (const auto& [theirs, here] : kNamesInBlock)
     if (inside.starts_with(theirs)) return block + std::string(here) + inside.substr(theirs.size());
   return block + inside;

@@ -21,6 +21,6 @@ struct GgufFacts {
 DecoderConfig read_gguf_config(const formats::GgufMetadata& metadata, const GgufFacts& facts, std::int64_t context,
                                const std::string& what);
 // The file's name of a tensor that has the name `name` in a Hugging Face folder: "blk.0.attn_q.weight".
-std::string gguf_tensor_name(const std::string& name);
+std::string gguf_tensor_name(const std::string& name, const DecoderConfig& config);
 
 }  // namespace mlx::nn

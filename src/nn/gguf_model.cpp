@@ -145,9 +145,9 @@ std::int64_t paired_heads(const DecoderConfig& config, const std::string& name) 
 }
 
 std::vector<Piece> pieces_of(const ParameterSource& source, const DecoderConfig& config, const GgufTensors& file) {
-  std::vector<Piece> out;
+  std::vector<Piece> out;  // norms have the 1 of `plus_one` in them already
   for (const ParameterSource::Part& part : source.parts) {
-    const std::string name = gguf_tensor_name(part.name);
+    const std::string name = gguf_tensor_name(part.name, config);
     std::vector<std::int64_t> shape = part.shape;
     if (source.transposed) std::ranges::reverse(shape);  // as it is in a folder; files have a row for each output
     const auto found = file.tensors.find(name);
@@ -221,7 +221,7 @@ Recipes recipes_of(DecoderGraph& decoder, const DecoderConfig& config, const Ggu
 void check_tensors_used(const DecoderGraph& decoder, const DecoderConfig& config, const GgufTensors& file) {
   std::set<std::string> used{kRopeFactors};
   for (const auto& [name, source] : decoder.sources)
-    for (const ParameterSource::Part& part : source.parts) used.insert(gguf_tensor_name(part.name));
+    for (const ParameterSource::Part& part : source.parts) used.insert(gguf_tensor_name(part.name, config));
   for (const auto& [name, tensor] : file.tensors)
     if (!used.contains(name))
       fail(ErrorKind::kUsage, "{}: {} has no tensor '{}'", file.place, config.architecture, printable(name));

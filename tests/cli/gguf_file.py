@@ -16,17 +16,19 @@ NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_he
          "ln_f": "output_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
          "self_attn.o_proj": "attn_output", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
          "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "ln_1": "attn_norm", "attn.c_attn": "attn_qkv",
+         "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up",
          "attn.c_proj": "attn_output", "ln_2": "ffn_norm", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down"}
+GEMMA = {"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm"}
 TOKENS = ["<unk>", "<s>", "</s>", "\u2581", "a", "b", "\u2581a", "ab", "\u2581ab"]
 
 
-def renamed(name):
+def renamed(name, names):
     layer, _, kind = name.rpartition(".")
     parts = layer.split(".")
     numbers = [part for part in parts if part.isdigit()]
     if not numbers:
-        return f"{NAMES[layer]}.{kind}"
-    return f"blk.{numbers[0]}.{NAMES['.'.join(parts[parts.index(numbers[0]) + 1:])]}.{kind}"
+        return f"{names[layer]}.{kind}"
+    return f"blk.{numbers[0]}.{names['.'.join(parts[parts.index(numbers[0]) + 1:])]}.{kind}"
 
 
 def read_folder(folder):
@@ -93,15 +95,15 @@ def value_of(value):
 
 
 def metadata_of(config):
-    names = {"LlamaForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2", "GPT2LMHeadModel": "gpt2"}
-    arch = names[config["architectures"][0]]
+    arch = config["model_type"].removesuffix("_text")
     found = {"context_length": ("max_position_embeddings", "n_positions"), "embedding_length": ("hidden_size", "n_embd"),
              "block_count": ("num_hidden_layers", "n_layer"), "attention.head_count": ("num_attention_heads", "n_head"),
              "attention.head_count_kv": ("num_key_value_heads",), "attention.key_length": ("head_dim",), "attention.value_length": ("head_dim",),
              "rope.freq_base": ("rope_theta",), "attention.layer_norm_rms_epsilon": ("rms_norm_eps",),
-             "attention.layer_norm_epsilon": ("layer_norm_epsilon",), "feed_forward_length": ("intermediate_size",)}
+             "attention.layer_norm_epsilon": ("layer_norm_epsilon",), "feed_forward_length": ("intermediate_size",), "attention.sliding_window": ("sliding_window",),
+             "attn_logit_softcapping": ("attn_logit_softcapping",), "final_logit_softcapping": ("final_logit_softcapping",)}
     keys = {"general.architecture": arch}
-    keys |= {f"{arch}.{key}": config[name] for key, places in found.items() for name in places if name in config}
+    keys |= {f"{arch}.{key}": config[name] for key, places in found.items() for name in places if config.get(name) is not None}
     if arch == "gpt2":
         keys["gpt2.feed_forward_length"] = 4 * config["n_embd"]
     return keys | {"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": TOKENS,
@@ -113,7 +115,7 @@ def main():
     folder, path, kind, *changes = sys.argv[1:]
     config = json.load(open(os.path.join(folder, "config.json")))
     keys = metadata_of(config)
-    tensors, exact = [], {}
+    tensors, exact, gemma = [], {}, config["model_type"].startswith("gemma")
     for name, dtype, shape, data in read_folder(folder):
         as_type = dtype
         if config["architectures"][0] == "GPT2LMHeadModel" and len(shape) == 2 and name.startswith("h."):
@@ -124,7 +126,10 @@ def main():
         heads = {"q_proj": "num_attention_heads", "k_proj": "num_key_value_heads"}.get(name.split(".")[-2])
         if heads and keys["general.architecture"] == "llama":
             data = paired(config[heads], shape[0], data)
-        tensors.append([renamed(name), [*reversed(shape)], TYPES[as_type], data])
+        if gemma and len(shape) == 1:  # such norms multiply by 1 more
+            numbers = [1 + x for x in struct.unpack(f"<{shape[0]}f", data)]
+            data = struct.pack(f"<{shape[0]}f", *numbers)
+        tensors.append([renamed(name, NAMES | GEMMA if gemma else NAMES), [*reversed(shape)], TYPES[as_type], data])
     if exact:
         shutil.copytree(folder, path + ".exact", dirs_exist_ok=True)
         weights = os.path.join(path + ".exact", "model.safetensors")

@@ -13,7 +13,11 @@ folder GPT2LMHeadModel theirs/gpt2
 folder LlamaForCausalLM theirs/llama F32 1 rope_scaling=
 folder LlamaForCausalLM theirs/llama16 BF16 1 rope_scaling=
 folder Qwen2ForCausalLM theirs/qwen2 F16
-for name in gpt2 llama llama16 qwen2; do
+folder Qwen3ForCausalLM theirs/qwen3
+folder Phi3ForCausalLM theirs/phi3
+folder Gemma2ForCausalLM theirs/gemma2 F32 1 query_pre_attn_scalar=4
+folder Gemma3ForCausalLM theirs/gemma3 F32 1 query_pre_attn_scalar=4 layer_types= rope_parameters=
+for name in gpt2 llama llama16 qwen2 qwen3 phi3 gemma2 gemma3; do
   rm "theirs/$name/tokenizer.json"
   file "theirs/$name" "$name-file.gguf" F32
   mlx import model "theirs/$name" >/dev/null 2>&1
@@ -22,7 +26,9 @@ for name in gpt2 llama llama16 qwen2; do
   logits "$name"
   logits "$name-file"
   cmp "$name.npy" "$name-file.npy" || fail "$name: other logits"
-  same "$(mlx cat "$name:weights.safetensors" | sha256sum)" "$(mlx cat "$name-file:weights.safetensors" | sha256sum)"
+  for part in model.json weights.safetensors; do
+    same "$(mlx cat "$name:$part" | sha256sum)" "$(mlx cat "$name-file:$part" | sha256sum)"
+  done
 done
 expect 0 mlx import model llama-file.gguf -n --name other
 has "$out" "other  LlamaForCausalLM, 25 operations, 15 tensors  would be imported"
@@ -93,7 +99,7 @@ broken() { # CODE TEXT WHAT=VALUE...
   err=$why
 }
 broken 2 "the architecture 'mamba' is not supported" 'general.architecture="mamba"'
-has "$err" "supported: llama, qwen2, qwen3, gpt2"
+has "$err" "supported: llama, qwen2, qwen3, phi3, gemma2, gemma3, gpt2"
 broken 6 "the key 'general.architecture' is missing" general.architecture=
 broken 2 "rope scaling 'yarn' is not supported" 'llama.rope.scaling.type="yarn"'
 broken 2 "the key 'llama.logit_scale' is not known" llama.logit_scale=0.5

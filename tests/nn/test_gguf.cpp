@@ -161,9 +161,34 @@ TEST_CASE("gguf config: metadata of a llama, its defaults and its scalings") {
   factors.rope_factors = {1, 2};
   CHECK(contains(error_of([&] { read_metadata(long_context, factors); }).message,
                  "'rope_freqs.weight' with other factors"));
-  CHECK(gguf_tensor_name("model.layers.12.self_attn.q_proj.bias") == "blk.12.attn_q.bias");
-  CHECK(gguf_tensor_name("h.3.attn.c_attn.weight") == "blk.3.attn_qkv.weight");
-  CHECK(gguf_tensor_name("lm_head.weight") == "output.weight");
+  CHECK(gguf_tensor_name("model.layers.12.self_attn.q_proj.bias", config) == "blk.12.attn_q.bias");
+  CHECK(gguf_tensor_name("h.3.attn.c_attn.weight", config) == "blk.3.attn_qkv.weight");
+  CHECK(gguf_tensor_name("lm_head.weight", config) == "output.weight");
+}
+
+TEST_CASE("gguf config: Gemma's scores are scaled by the width of a head, but in the largest models") {
+  const auto gemma = [](const char* name, std::uint32_t layers) {
+    Metadata metadata;
+    metadata.strings("general.architecture", {name}, false);
+    const std::string prefix = std::string(name) + ".";
+    metadata.integer(prefix + "context_length", 8192);
+    metadata.integer(prefix + "embedding_length", 64);
+    metadata.integer(prefix + "feed_forward_length", 24);
+    metadata.integer(prefix + "block_count", layers);
+    metadata.integer(prefix + "attention.head_count", 4);
+    metadata.integer(prefix + "attention.key_length", 64);
+    return read_metadata(metadata, facts({}));
+  };
+  const DecoderConfig small = gemma("gemma3", 26), large = gemma("gemma3", 62), second = gemma("gemma2", 46);
+  CHECK(small.blocks[0].sharpness == 1.0f);
+  CHECK(large.blocks[0].sharpness == 2.0f);  // 16 instead of 64
+  CHECK(second.blocks[0].sharpness == 2.0f);
+  CHECK(small.blocks[0].window == 4096);
+  CHECK(small.blocks[5].window == 0);
+  CHECK(small.tie);
+  CHECK(gguf_tensor_name("model.layers.0.post_attention_layernorm.weight", small) ==
+        "blk.0.post_attention_norm.weight");
+  CHECK(gguf_tensor_name("model.layers.0.pre_feedforward_layernorm.weight", small) == "blk.0.ffn_norm.weight");
 }
 
 TEST_CASE("gguf config: what is not known is refused, and values have their types") {

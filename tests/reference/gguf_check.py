@@ -29,9 +29,13 @@ import numpy
 import torch
 
 T = gguf.GGMLQuantizationType
-WIDTH, HEADS, KEYS, HIDDEN, LAYERS, CONTEXT = 256, 4, 2, 512, 2, 512
+WIDTH, HEADS, KEYS, HIDDEN, CONTEXT, WINDOW = 256, 4, 2, 512, 512, 33
 LINES = ["the old mill turns", "  two  blanks and a tab\t.", "Größe, naïveté, Ελλάδα, привет, 中文字, 😀!", "x = 12345 + 67;\n\n\nend", "I'LL don't",
          "<s>special</s> [INST]"]
+
+
+def layers_of(arch):
+    return 7 if arch == "gemma3" else 2
 
 
 def words():
@@ -72,19 +76,21 @@ def tensors_of(arch, vocabulary, tied, bias, rng):
     yield "token_embd.weight", matrix(vocabulary, WIDTH)
     if arch == "gpt2":
         yield "position_embd.weight", matrix(CONTEXT, WIDTH)
-    for i in range(LAYERS):
-        for name in ("attn_norm", "ffn_norm"):
+    for i in range(layers_of(arch)):
+        for name in ("attn_norm", "ffn_norm", *(("post_attention_norm", "post_ffw_norm") if arch.startswith("gemma") else ())):
             yield f"blk.{i}.{name}.weight", vector(WIDTH, 1)
             if arch == "gpt2":
                 yield f"blk.{i}.{name}.bias", vector(WIDTH, 0)
         layers = {"attn_output": (WIDTH, WIDTH), "ffn_up": (HIDDEN, WIDTH), "ffn_down": (WIDTH, HIDDEN)}
         if arch == "gpt2":
             layers["attn_qkv"] = (3 * WIDTH, WIDTH)
+        elif arch == "phi3":
+            layers |= {"attn_qkv": (WIDTH + 2 * KEYS * head, WIDTH), "ffn_up": (2 * HIDDEN, WIDTH)}
         else:
             layers |= {"attn_q": (WIDTH, WIDTH), "attn_k": (KEYS * head, WIDTH), "attn_v": (KEYS * head, WIDTH), "ffn_gate": (HIDDEN, WIDTH)}
         for name, (rows, columns) in layers.items():
             yield f"blk.{i}.{name}.weight", matrix(rows, columns)
-            if arch == "qwen3" and name in ("attn_q", "attn_k"):
+            if arch in ("qwen3", "gemma3") and name in ("attn_q", "attn_k"):
                 yield f"blk.{i}.{name}_norm.weight", vector(head, 1)
             if arch == "gpt2" or (bias and name in ("attn_q", "attn_k", "attn_v")):
                 yield f"blk.{i}.{name}.bias", vector(rows, 0)
@@ -118,9 +124,10 @@ def stored(data, kind, rng):
 
 def write(path, arch, pick, tied=False, bias=False, keys=(), factors=None, bpe=None):
     rng = numpy.random.default_rng(3)
+    head = WIDTH // HEADS
     writer = gguf.GGUFWriter(path, arch)
     for add, value in ((writer.add_context_length, CONTEXT), (writer.add_embedding_length, WIDTH), (writer.add_feed_forward_length, HIDDEN),
-                       (writer.add_block_count, LAYERS), (writer.add_head_count, HEADS)):
+                       (writer.add_block_count, layers_of(arch)), (writer.add_head_count, HEADS)):
         add(value)
     if arch == "gpt2":
         writer.add_layer_norm_eps(1e-5)
@@ -128,7 +135,11 @@ def write(path, arch, pick, tied=False, bias=False, keys=(), factors=None, bpe=N
         writer.add_head_count_kv(KEYS)
         writer.add_layer_norm_rms_eps(1e-5)
         writer.add_rope_dimension_count(WIDTH // HEADS)
-        writer.add_rope_freq_base(10000.0)
+        writer.add_rope_freq_base(1000000.0 if arch == "gemma3" else 10000.0)
+        if arch.startswith("gemma"):
+            writer.add_key_length(head)
+            writer.add_value_length(head)
+            writer.add_sliding_window(WINDOW)
     for key, value in keys:
         getattr(writer, key)(value)
     if bpe:
@@ -178,8 +189,9 @@ GROUPED = (T.Q4_0, T.Q5_0, T.Q8_0)
 class Model:
     """The architectures in double, on the tensors of a file."""
 
-    def __init__(self, arch, numbers, turns):
+    def __init__(self, arch, numbers, turns, keys):
         self.arch, self.numbers, self.turns = arch, numbers, turns
+        self.caps = {key.removeprefix("add_").split("_")[0]: value for key, value in keys if key.endswith("softcapping")}
 
     def linear(self, x, names, fallback=None):
         names = [fallback if f"{name}.weight" not in self.numbers else name for name in names]
@@ -197,9 +209,9 @@ class Model:
             return torch.nn.functional.layer_norm(x, (WIDTH, ), gamma, self.numbers[f"{name}.bias"][1], 1e-5)
         return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * gamma
 
-    def turn(self, x):
-        """Pairs are neighbours in files of llama, halves apart in those of qwen2."""
-        angles = torch.arange(x.shape[0], dtype=torch.float64)[:, None, None] * self.turns
+    def turn(self, x, turns):
+        """Pairs are neighbours in files of llama, halves apart in the others."""
+        angles = torch.arange(x.shape[0], dtype=torch.float64)[:, None, None] * turns
         cos, sin = angles.cos(), angles.sin()
         if self.arch == "llama":
             a, b = x[..., 0::2], x[..., 1::2]
@@ -207,37 +219,51 @@ class Model:
         a, b = x.chunk(2, -1)
         return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
-    def attend(self, q, k, v, block=None):
-        head = WIDTH // HEADS
+    def attend(self, q, k, v, i):
+        head, gemma = WIDTH // HEADS, self.arch.startswith("gemma")
+        local = gemma and ((i + 1) % (6 if self.arch == "gemma3" else 2) != 0)
+        turns = 10000.0**(-torch.arange(0, head, 2, dtype=torch.float64) / head) if local else self.turns
         q, k, v = (x.reshape(x.shape[0], -1, head) for x in (q, k, v))
-        if block is not None:
-            q, k = self.norm(q, f"{block}.attn_q_norm"), self.norm(k, f"{block}.attn_k_norm")
+        if f"blk.{i}.attn_q_norm.weight" in self.numbers:
+            q, k = self.norm(q, f"blk.{i}.attn_q_norm"), self.norm(k, f"blk.{i}.attn_k_norm")
         if self.arch != "gpt2":
-            q, k = self.turn(q), self.turn(k)
+            q, k = self.turn(q, turns), self.turn(k, turns)
         k, v = (x.repeat_interleave(HEADS // x.shape[1], 1) for x in (k, v))
-        scores = torch.einsum("qhd,khd->hqk", q, k) / head**0.5
-        scores += torch.full(scores.shape[1:], float("-inf"), dtype=torch.float64).triu(1)
+        scores = self.capped(torch.einsum("qhd,khd->hqk", q, k) / head**0.5, "attn")
+        hidden = torch.full(scores.shape[1:], float("-inf"), dtype=torch.float64)
+        scores = scores + hidden.triu(1) + (hidden.tril(-WINDOW) if local else 0)
         return torch.einsum("hqk,khd->qhd", scores.softmax(-1), v).flatten(1)
 
+    def capped(self, x, what):
+        cap = self.caps.get(what)
+        return cap * torch.tanh(x / cap) if cap else x
+
     def logits(self, tokens):
-        x = self.numbers["token_embd.weight"][1][tokens]
+        x, gemma = self.numbers["token_embd.weight"][1][tokens], self.arch.startswith("gemma")
+        if gemma:
+            x = x * WIDTH**0.5
         if self.arch == "gpt2":
             x = x + self.numbers["position_embd.weight"][1][:len(tokens)]
-        for i in range(LAYERS):
+        for i in range(layers_of(self.arch)):
             y = self.norm(x, f"blk.{i}.attn_norm")
             if self.arch == "gpt2":
                 q, k, v = self.linear(y, [f"blk.{i}.attn_qkv"])[0].chunk(3, -1)
+            elif self.arch == "phi3":
+                q, k, v = self.linear(y, [f"blk.{i}.attn_qkv"])[0].split((WIDTH, WIDTH * KEYS // HEADS, WIDTH * KEYS // HEADS), -1)
             else:
                 q, k, v = self.linear(y, [f"blk.{i}.attn_{name}" for name in "qkv"])
-            x = x + self.linear(self.attend(q, k, v, f"blk.{i}" if self.arch == "qwen3" else None), [f"blk.{i}.attn_output"])[0]
+            y = self.linear(self.attend(q, k, v, i), [f"blk.{i}.attn_output"])[0]
+            x = x + (self.norm(y, f"blk.{i}.post_attention_norm") if gemma else y)
             y = self.norm(x, f"blk.{i}.ffn_norm")
             if self.arch == "gpt2":
                 y = torch.nn.functional.gelu(self.linear(y, [f"blk.{i}.ffn_up"])[0], approximate="tanh")
             else:
-                gate, up = self.linear(y, [f"blk.{i}.ffn_gate", f"blk.{i}.ffn_up"])
-                y = torch.nn.functional.silu(gate) * up
-            x = x + self.linear(y, [f"blk.{i}.ffn_down"])[0]
-        return self.linear(self.norm(x, "output_norm"), ["output"], "token_embd")[0].numpy()
+                fused = self.arch == "phi3"
+                gate, up = self.linear(y, [f"blk.{i}.ffn_up"])[0].chunk(2, -1) if fused else self.linear(y, [f"blk.{i}.ffn_gate", f"blk.{i}.ffn_up"])
+                y = (torch.nn.functional.gelu(gate, approximate="tanh") if gemma else torch.nn.functional.silu(gate)) * up
+            y = self.linear(y, [f"blk.{i}.ffn_down"])[0]
+            x = x + (self.norm(y, f"blk.{i}.post_ffw_norm") if gemma else y)
+        return self.capped(self.linear(self.norm(x, "output_norm"), ["output"], "token_embd")[0], "final").numpy()
 
 
 def llama3_factors(slow=8.0, low=1.0, high=4.0, context=8192):
@@ -270,17 +296,24 @@ MODELS |= {
     "qwen2 Q4_0 tied": ("qwen2", {"pick": only(T.Q4_0), "bias": True, "tied": True, "bpe": "qwen2"}),
     "qwen3 F32": ("qwen3", {"pick": only(T.F32), "bpe": "qwen2"}),
     "qwen3 Q8_0": ("qwen3", {"pick": only(T.Q8_0), "bpe": "qwen2"}),
+    "phi3 F32": ("phi3", {"pick": only(T.F32)}),
+    "phi3 Q4_0": ("phi3", {"pick": only(T.Q4_0)}),
+    "gemma2 F16": ("gemma2", {"pick": only(T.F16), "tied": True, "keys": (("add_attn_logit_softcapping", 1.5), ("add_final_logit_softcapping", 5.0))}),
+    "gemma2 Q8_0": ("gemma2", {"pick": only(T.Q8_0), "tied": True, "keys": (("add_attn_logit_softcapping", 1.5),
+                                                                           ("add_final_logit_softcapping", 5.0))}),
+    "gemma3 F32": ("gemma3", {"pick": only(T.F32), "tied": True}),
+    "gemma3 Q4_0": ("gemma3", {"pick": only(T.Q4_0), "tied": True}),
     "gpt2 F32": ("gpt2", {"pick": only(T.F32), "bpe": "gpt-2"}),
     "gpt2 Q8_0 tied": ("gpt2", {"pick": lambda name: T.F32 if "position" in name else T.Q8_0, "tied": True, "bpe": "gpt-2"}),
 }
 
 
-def turns_of(arguments):
-    theta = 500000.0 if "factors" in arguments else 10000.0
+def turns_of(arch, arguments):
+    theta = 500000.0 if "factors" in arguments else 1000000.0 if arch == "gemma3" else 10000.0
     turns = theta**(-torch.arange(0, WIDTH // HEADS, 2, dtype=torch.float64) / (WIDTH // HEADS))
     if "factors" in arguments:
         return turns / torch.tensor(arguments["factors"]).double()
-    return turns / 4 if arguments.get("keys") else turns
+    return turns / 4 if "add_rope_scaling_factor" in dict(arguments.get("keys", ())) else turns
 
 
 PARTS = {"attention.qkv": ("attn_q", "attn_k", "attn_v"), "attention.projection": ("attn_output", ), "mlp.up": ("ffn_gate", "ffn_up"), "mlp.down": ("ffn_down", ),
@@ -307,8 +340,10 @@ def same_weights(mlx, place, imported, model):
         block, _, rest = layer.removeprefix("block").partition(".")
         if layer == "logits":
             names = ["output" if "output.weight" in model.numbers else "token_embd"]
-        elif model.arch == "gpt2" and rest in ("attention.qkv", "mlp.up"):
+        elif model.arch in ("gpt2", "phi3") and rest in ("attention.qkv", "mlp.up"):
             names = [f"blk.{block}.{'attn_qkv' if rest == 'attention.qkv' else 'ffn_up'}"]
+        elif layer == "head":
+            names = ["token_embd"]
         else:
             names = [f"blk.{block}.{name}" for name in PARTS[rest]]
         parts = [model.numbers[f"{name}.weight"][1].numpy() for name in names]
@@ -380,7 +415,7 @@ def main():
                 continue
             path = os.path.join(os.path.abspath(options.keep or scratch), name.replace(" ", "-") + ".gguf")
             numbers, vocabulary = write(path, arch, **arguments)
-            model = Model(arch, numbers, turns_of(arguments))
+            model = Model(arch, numbers, turns_of(arch, arguments), arguments.get("keys", ()))
             good = compare(os.path.abspath(options.mlx), place, name, path, model, vocabulary, options.tokens) and good
     sys.exit(0 if good else 1)
 
