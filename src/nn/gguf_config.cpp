@@ -14,7 +14,7 @@ namespace mlx::nn {
 namespace {
 
 constexpr std::int64_t kMostOfKey = std::int64_t{1} << 40;
-constexpr const char* kSupportedScalings = "none, linear, and the factors of Llama 3.1";
+constexpr const char* kSupportedScalings = "none, linear, yarn, and the factors of Llama 3.1";
 
 struct RopeScaling {
   double slow = 0, low = 0, high = 0;
@@ -57,16 +57,21 @@ void add_rope(const GgufKeys& keys, const GgufFacts& facts, Json& config) {
     keys.unsupported(fmt::format("rotary positions over {} of {} numbers of a head", turned, head), "whole heads");
   const std::string type = keys.string("rope.scaling.type").value_or("none");
   const double slow = keys.number("rope.scaling.factor").value_or(keys.number("rope.scale_linear").value_or(1));
-  const std::int64_t context =
-      keys.integer("rope.scaling.original_context_length", 1, kMostOfKey).value_or(kContextOfLlama3);
+  const std::optional<std::int64_t> context = keys.integer("rope.scaling.original_context_length", 1, kMostOfKey);
   (void)keys.boolean("rope.scaling.finetuned");
   if (const double factor = keys.number("rope.scaling.attn_factor").value_or(1); factor != 1)
     keys.unsupported("the key 'rope.scaling.attn_factor'", kSupportedScalings);
   if (!facts.rope_factors.empty()) {
     if (type != "none" && type != "linear") keys.unsupported("rope scaling '" + type + "'", kSupportedScalings);
-    config["rope_scaling"] = scaling_of_factors(keys, facts, head, theta, context);
+    config["rope_scaling"] = scaling_of_factors(keys, facts, head, theta, context.value_or(kContextOfLlama3));
   } else if (type == "linear" || (type == "none" && slow != 1)) {
     config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", slow}};
+  } else if (type == "yarn") {
+    config["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", slow}};
+    if (context) config["rope_scaling"]["original_max_position_embeddings"] = *context;
+    for (const auto& [theirs, here] :
+         {std::pair{"rope.scaling.yarn_beta_fast", "beta_fast"}, {"rope.scaling.yarn_beta_slow", "beta_slow"}})
+      if (const std::optional<double> turns = keys.number(theirs)) config["rope_scaling"][here] = *turns;
   } else if (type != "none") {
     keys.unsupported("rope scaling '" + type + "'", kSupportedScalings);
   }

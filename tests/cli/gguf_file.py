@@ -2,7 +2,8 @@
 
 Matrices have the type TYPE where their rows are whole blocks, else F32; with Q8_0 and Q4_0 the folder FILE.exact gets the same
 model with the numbers that the blocks stand for. KEY=JSON sets a key of the metadata, KEY= leaves one out. @NAME=PART:VALUE
-spoils a tensor: its dims, type or offset (+N: so much later). @drop=NAME leaves one out, @again=NAME repeats one, @cut=BYTES shortens the file.
+spoils a tensor: its dims, type, offset (+N: so much later) or one byte
+(AT:VALUE). @drop=NAME leaves one out, @again=NAME repeats one, @cut=BYTES shortens the file.
 """
 import json
 import os
@@ -159,6 +160,9 @@ def main():
     for key, value in keys.items():
         head += text(key) + value_of(value)
     for name, shape, number, packed in tensors:
+        if spoiled.get(name, ("",))[0] == "byte":
+            at, byte = map(int, spoiled[name][1].split(":"))
+            packed = packed[:at] + bytes([byte]) + packed[at + 1:]
         offset = len(data)
         data += packed + b"\0" * (-len(packed) % ALIGNMENT)
         part, value = spoiled.get(name, ("", ""))

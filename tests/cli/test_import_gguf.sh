@@ -70,6 +70,11 @@ expect 0 mlx show wide-Q4_0 --json
 same "$(json "d['model']['precision']")" "int4"
 error 2 "int4" mlx quantize wide-Q4_0 --to int8 --group 32
 
+# A scale that is NaN is imported with a warning.
+file theirs/wide nan.gguf Q8_0 @blk.0.ffn_down.weight=byte:1:126
+expect 0 mlx import model nan.gguf
+has "$err" "1 of 21 tensors hold NaN or infinity, first 'blk.0.ffn_down.weight'"
+
 # Text, with the tokenizer of the file; step by step as all at once.
 printf 'ab a<unk>b' >text
 expect 0 mlx tokenizer encode wide-Q8_0 text
@@ -101,7 +106,8 @@ broken() { # CODE TEXT WHAT=VALUE...
 broken 2 "the architecture 'mamba' is not supported" 'general.architecture="mamba"'
 has "$err" "supported: llama, qwen2, qwen3, phi3, gemma2, gemma3, gpt2"
 broken 6 "the key 'general.architecture' is missing" general.architecture=
-broken 2 "rope scaling 'yarn' is not supported" 'llama.rope.scaling.type="yarn"'
+broken 2 "rope scaling 'longrope' is not supported" 'llama.rope.scaling.type="longrope"'
+broken 2 "holds the integer -128, expected -127 to 127" @blk.0.ffn_down.weight=byte:2:128
 broken 2 "the key 'llama.logit_scale' is not known" llama.logit_scale=0.5
 broken 2 "a mixture of experts is not supported" llama.expert_count=8
 broken 2 "a tokenizer 't5' is not supported" 'tokenizer.ggml.model="t5"'

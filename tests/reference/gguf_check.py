@@ -18,6 +18,7 @@ llama-cpp-python torch. No test of ctest runs it: the packages are no dependenci
 """
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -191,6 +192,8 @@ class Model:
 
     def __init__(self, arch, numbers, turns, keys):
         self.arch, self.numbers, self.turns = arch, numbers, turns
+        yarn = ("add_rope_scaling_type", gguf.RopeScalingType.YARN) in keys
+        self.sharper = 0.1 * math.log(4) + 1 if yarn else 1  # queries and keys
         self.caps = {key.removeprefix("add_").split("_")[0]: value for key, value in keys if key.endswith("softcapping")}
 
     def linear(self, x, names, fallback=None):
@@ -229,7 +232,7 @@ class Model:
         if self.arch != "gpt2":
             q, k = self.turn(q, turns), self.turn(k, turns)
         k, v = (x.repeat_interleave(HEADS // x.shape[1], 1) for x in (k, v))
-        scores = self.capped(torch.einsum("qhd,khd->hqk", q, k) / head**0.5, "attn")
+        scores = self.capped(torch.einsum("qhd,khd->hqk", q, k) / head**0.5 * self.sharper**2, "attn")
         hidden = torch.full(scores.shape[1:], float("-inf"), dtype=torch.float64)
         scores = scores + hidden.triu(1) + (hidden.tril(-WINDOW) if local else 0)
         return torch.einsum("hqk,khd->qhd", scores.softmax(-1), v).flatten(1)
@@ -290,6 +293,8 @@ MODELS |= {
     "llama Q8_0 tied": ("llama", {"pick": only(T.Q8_0), "tied": True}),
     "llama F32 linear rope": ("llama", {"pick": only(T.F32), "keys": (("add_rope_scaling_type", gguf.RopeScalingType.LINEAR),
                                                                       ("add_rope_scaling_factor", 4.0))}),
+    "llama F32 yarn": ("llama", {"pick": only(T.F32), "keys": (("add_rope_scaling_type", gguf.RopeScalingType.YARN),
+                                                               ("add_rope_scaling_factor", 4.0), ("add_rope_scaling_orig_ctx_len", 128))}),
     "llama Q8_0 llama3 rope": ("llama", {"pick": only(T.Q8_0), "keys": (("add_rope_freq_base", 500000.0), ), "factors": llama3_factors(),
                                          "bpe": "llama-bpe"}),
     "qwen2 F16": ("qwen2", {"pick": only(T.F16), "bias": True, "bpe": "qwen2"}),
@@ -313,7 +318,14 @@ def turns_of(arch, arguments):
     turns = theta**(-torch.arange(0, WIDTH // HEADS, 2, dtype=torch.float64) / (WIDTH // HEADS))
     if "factors" in arguments:
         return turns / torch.tensor(arguments["factors"]).double()
-    return turns / 4 if "add_rope_scaling_factor" in dict(arguments.get("keys", ())) else turns
+    keys = dict(arguments.get("keys", ()))
+    if keys.get("add_rope_scaling_type") == gguf.RopeScalingType.YARN:
+        size, original = WIDTH // HEADS, keys["add_rope_scaling_orig_ctx_len"]
+        first, last = (size * math.log(original / (often * 2 * math.pi)) / (2 * math.log(theta)) for often in (32, 1))
+        first, last = max(math.floor(first), 0), min(math.ceil(last), size - 1)
+        slowed = ((torch.arange(size // 2, dtype=torch.float64) - first) / (last - first)).clamp(0, 1)
+        return turns * (1 - slowed + slowed / 4)
+    return turns / 4 if keys.get("add_rope_scaling_factor") else turns
 
 
 PARTS = {"attention.qkv": ("attn_q", "attn_k", "attn_v"), "attention.projection": ("attn_output", ), "mlp.up": ("ffn_gate", "ffn_up"), "mlp.down": ("ffn_down", ),
