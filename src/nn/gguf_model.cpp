@@ -300,6 +300,11 @@ bool may_be_gguf_file(const std::string& path) {
 
 OutsideModel read_gguf(const std::string& path, std::int64_t context) {
   const auto file = std::make_shared<const GgufTensors>(open_gguf_tensors(path));
+  constexpr std::int64_t kMostParts = 1 << 16;
+  const GgufKeys parts(file->metadata, "split.", file->place);
+  if (const std::int64_t count = parts.integer("count", 0, kMostParts).value_or(0); count > 1)
+    parts.unsupported(fmt::format("a model in {} files", count),
+                      "models in one file; llama.cpp's own tools merge them");
   const DecoderConfig config = read_gguf_config(file->metadata, facts_of(*file), context, file->place);
   DecoderGraph decoder = build_decoder(config, config.gpt2 ? "" : "model.");
   Recipes recipes = recipes_of(decoder, config, *file);

@@ -109,6 +109,7 @@ broken 6 "the key 'general.architecture' is missing" general.architecture=
 broken 2 "rope scaling 'longrope' is not supported" 'llama.rope.scaling.type="longrope"'
 broken 2 "holds the integer -128, expected -127 to 127" @blk.0.ffn_down.weight=byte:2:128
 broken 2 "the key 'llama.logit_scale' is not known" llama.logit_scale=0.5
+broken 2 "a model in 3 files is not supported" split.count=3
 broken 2 "a mixture of experts is not supported" llama.expert_count=8
 broken 2 "a tokenizer 't5' is not supported" 'tokenizer.ggml.model="t5"'
 broken 2 "cut words 'tekken' is not supported" 'tokenizer.ggml.model="gpt2"' 'tokenizer.ggml.pre="tekken"'

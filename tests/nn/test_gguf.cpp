@@ -86,7 +86,7 @@ Metadata llama_metadata() {
   return metadata;
 }
 
-GgufFacts facts(std::set<std::string> tensors = {"output.weight"}) {
+GgufFacts facts(const std::set<std::string>& tensors = {"output.weight"}) {
   return {40, [tensors](std::string_view name) { return tensors.contains(std::string(name)); }, {}};
 }
 
@@ -209,9 +209,8 @@ TEST_CASE("gguf config: what is not known is refused, and values have their type
 TEST_CASE("gguf tokenizer: scores become merges, and words are cut by name") {
   Metadata pieces;
   pieces.strings("tokenizer.ggml.model", {"llama"}, false);
-  pieces.strings("tokenizer.ggml.tokens", {"<unk>", "<s>", "\xE2\x96\x81", "a", "b", "ab",
-                                           "\xE2\x96\x81"
-                                           "a"});
+  pieces.strings("tokenizer.ggml.tokens",
+                 {"<unk>", "<s>", "\xE2\x96\x81", "a", "b", "ab", std::string("\xE2\x96\x81") + "a"});
   pieces.numbers("tokenizer.ggml.scores", {0, 0, -5, -6, -7, -2, -1});
   pieces.integer("tokenizer.ggml.bos_token_id", 1);
   pieces.integer("tokenizer.ggml.unknown_token_id", 0);
