@@ -110,8 +110,12 @@ void read_scaling(const ConfigKeys& rope, std::int64_t head, std::int64_t contex
   require_whole_heads(rope);
   const std::string type = rope.string("rope_type", rope.string("type", "default").c_str());
   if (type == "default") return;
+  if (type == "dynamic") {  // scales beyond the model's own context alone, and nothing here is longer
+    (void)rope.number("factor", 1, 1e6);
+    return;
+  }
   if (type != "linear" && type != "llama3" && type != "yarn")
-    rope.unsupported(fmt::format("rope_type '{}'", type), "default, linear, llama3, yarn");
+    rope.unsupported(fmt::format("rope_type '{}'", type), "default, linear, dynamic, llama3, yarn");
   layer.rope.slow = rope.number("factor", 1, 1e6);
   if (type == "linear") return;
   if (type == "yarn") return read_yarn(rope, head, context, layer);

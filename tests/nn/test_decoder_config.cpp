@@ -64,6 +64,8 @@ TEST_CASE("decoder config: a Llama, its defaults and its scalings") {
   scaled["rope_scaling"] = {{"type", "linear"}, {"factor", 4}};
   CHECK(read(scaled).blocks[0].rope.slow == 4.0f);
   CHECK(read(scaled).blocks[0].rope.long_context == 0);
+  scaled["rope_scaling"] = {{"type", "dynamic"}, {"factor", 4}};
+  CHECK(read(scaled).blocks[0].rope.slow == 1.0f);
   scaled.erase("rope_scaling");
   scaled["rope_parameters"] = {
       {"rope_type", "llama3"}, {"rope_theta", 500000},    {"factor", 8},

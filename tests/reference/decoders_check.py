@@ -93,6 +93,8 @@ MODELS = {
     "qwen2, windows": (qwen2, {"num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 50, "max_window_layers": 1},
                        torch.float32, "5GB"),
     "llama, yarn": (llama, {"num_key_value_heads": 2, **scaled(10000.0, YARN)}, torch.float32, "5GB"),
+    "llama, dynamic rope": (llama, {"num_key_value_heads": 2, **scaled(10000.0, {"rope_type": "dynamic", "factor": 4.0})}, torch.float32,
+                            "5GB"),
     "qwen3": (qwen3, {"num_key_value_heads": 2}, torch.float32, "5GB"),
     "qwen3, yarn": (qwen3, {"num_key_value_heads": 2, **scaled(1000000.0, {**YARN, "attention_factor": 0.9})}, torch.float32, "5GB"),
     "qwen3, tied, bf16, shards": (qwen3, {"num_key_value_heads": 1, "tie_word_embeddings": True, "attention_bias": True}, torch.bfloat16,
@@ -134,7 +136,7 @@ def frequencies(config, layer_type=None):
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     turns = float(rope["rope_theta"]) ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
     kind = rope.get("rope_type", "default")
-    if kind == "default":
+    if kind in ("default", "dynamic"):
         return turns, 1.0
     if kind == "linear":
         return turns / rope["factor"], 1.0
