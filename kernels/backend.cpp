@@ -50,6 +50,10 @@ const Device& host(int) {
   return host_device();
 }
 
+std::vector<std::string> the_host() {
+  return {"host " + isa_name()};
+}
+
 // Best last. A new backend is a file of kernels and a row.
 const BackendRow kRows[] = {
     {.name = "ref",
@@ -57,6 +61,7 @@ const BackendRow kRows[] = {
      .kernels = ref_kernels,
      .problem = nothing,
      .device = host,
+     .devices = the_host,
      .bf16_problem = nothing,
      .hardware = isa_name,
      .defect = nothing,
@@ -69,6 +74,7 @@ const BackendRow kRows[] = {
      .problem = problem_of_avx2,
      .remedy = kUseBest,
      .device = host,
+     .devices = the_host,
      .bf16_problem = [] { return std::string("the kernels 'avx2' have no products of bf16, oneDNN's have them all"); },
      .hardware = isa_name,
      .defect = nothing,
@@ -82,6 +88,7 @@ const BackendRow kRows[] = {
      .problem = problem_of_avx512,
      .remedy = kUseBest,
      .device = host,
+     .devices = the_host,
      .bf16_problem =
          [] {
            return std::string(
@@ -100,6 +107,7 @@ const BackendRow kRows[] = {
      .problem = problem_of_onednn,
      .remedy = "install mlx whole (lib/mlx beside its executable), or use MLX_KERNELS=avx512, avx2 or ref",
      .device = host,
+     .devices = the_host,
      .bf16_problem =
          [] {
            return std::string(cpu().avx512 ? "" : "this CPU lacks AVX512_BF16, or the OS does not enable AVX-512");
@@ -116,6 +124,7 @@ const BackendRow kRows[] = {
      .kernels = cuda_kernels,
      .problem = problem_of_cuda,
      .device = cuda_device,
+     .devices = cuda_gpus,
      .bf16_problem = nothing,
      .hardware = [] { return fmt::format("{}; host {}", cuda_description(), isa_name()); },
      .defect = defect_of_cuda,
@@ -233,6 +242,14 @@ Backend cuda_backend(int index) {
   const Backend backend(row_named("cuda"), index);
   backend.device();
   return backend;
+}
+
+std::vector<std::string> devices_of(const Backend& backend) {
+  return backend.row().devices();
+}
+
+Backend on_device(const Backend& backend, int index) {
+  return Backend(backend.row(), index);
 }
 
 Backend backend_named(std::string_view name) {

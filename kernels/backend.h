@@ -68,6 +68,11 @@ std::vector<std::string_view> device_words();
 Backend backend_on(std::string_view device_word);
 // The GPUs that the driver shows, counted from 0. Throws kMissing as cuda_device() does.
 Backend cuda_backend(int index = 0);
+// The devices that it may use, by number: an id that no other device of the machine has, a space, and the model. Throws
+// kMissing if there is none.
+std::vector<std::string> devices_of(const Backend& backend);
+// The same backend on its device `index`.
+Backend on_device(const Backend& backend, int index);
 // The backend with that name, which this machine may lack: kernels below it then serve. For tests.
 Backend backend_named(std::string_view name);
 // For the same bits on every machine: of avx512 and avx2, whose f32 is the same, `wanted` or the best one below it; ref

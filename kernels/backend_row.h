@@ -18,11 +18,12 @@ struct BackendRow {
   std::string (*problem)();            // why this machine cannot use it; "" if it can
   const char* remedy;                  // a hint for the user if there is a problem
   const Device& (*device)(int index);  // throws kMissing if there is none
-  std::string (*bf16_problem)();       // bf16_problem()
-  std::string (*hardware)();           // hardware_of()
-  std::string (*defect)();             // defect_of()
-  std::string (*description)();        // description_of()
-  const char* library;                 // the name in library_of(); null if there is none
+  std::vector<std::string> (*devices)();  // devices_of()
+  std::string (*bf16_problem)();          // bf16_problem()
+  std::string (*hardware)();              // hardware_of()
+  std::string (*defect)();                // defect_of()
+  std::string (*description)();           // description_of()
+  const char* library;                    // the name in library_of(); null if there is none
   std::string (*library_version)();
   // The problems that its kernels solve faster than those of the backends above it. Null if there are none.
   bool (*is_faster)(const Problem& problem, const Geometry& geometry);

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <vector>
 
 #include "base/error.h"
@@ -26,6 +27,7 @@ void copy_on_host(const Device&, void* to, const void* from, std::size_t bytes) 
 struct Cuda {
   std::vector<Kernel> kernels;
   const Device* (*device)(int index) = nullptr;  // null if there is no GPU to use
+  const char* (*gpus)() = nullptr;               // one a line
   CudaState state = CudaState::kFailed;
   std::string description;  // or why there is no device
 };
@@ -55,6 +57,7 @@ Cuda open_cuda() {
   const auto device = reinterpret_cast<const Device* (*)(int)>(module.symbol("mlx_cuda_device"));
   const auto state = reinterpret_cast<int (*)()>(module.symbol("mlx_cuda_state"));
   const auto description = reinterpret_cast<const char* (*)()>(module.symbol("mlx_cuda_description"));
+  const auto gpus = reinterpret_cast<const char* (*)()>(module.symbol("mlx_cuda_gpus"));
   if (!module.problem.empty()) {
     opened.state = module.found ? CudaState::kFailed : CudaState::kNoModule;
     opened.description = module.found ? module.problem : fmt::format("{}: {}", kNoModule, module.problem);
@@ -62,6 +65,7 @@ Cuda open_cuda() {
   }
   opened.kernels = std::move(opened_module.kernels);
   if (device(0)) opened.device = device;
+  opened.gpus = gpus;
   opened.state = static_cast<CudaState>(state());
   opened.description = description();
   return opened;
@@ -103,6 +107,16 @@ const Device& host_device() {
       .record = [](const Device&, void*, void*) {},
       .stream_wait_event = [](const Device&, void*, void*) {},
       .await = [](const Device&, void*) {},
+      .occurred = [](const Device&, void*) { return true; },
+      .add =
+          [](const Device&, float* sum, const float* term, std::int64_t count, void*) {
+            for (std::int64_t i = 0; i < count; ++i) sum[i] += term[i];
+          },
+      .scale =
+          [](const Device&, float* to, const float* from, float factor, std::int64_t count, void*) {
+            for (std::int64_t i = 0; i < count; ++i) to[i] = factor * from[i];
+          },
+      .peers = nullptr,
   };
   static const Device device{.calls = &calls};
   return device;
@@ -118,6 +132,14 @@ const Device& cuda_device(int index) {
 
 std::string cuda_description() {
   return cuda().description;
+}
+
+std::vector<std::string> cuda_gpus() {
+  cuda_device();
+  std::istringstream lines(cuda().gpus());
+  std::vector<std::string> out;
+  for (std::string line; std::getline(lines, line);) out.push_back(line);
+  return out;
 }
 
 CudaState cuda_state() {

@@ -3,13 +3,41 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "kernels/kernel.h"
 
 namespace mlx::kernels {
 
 struct Device;
+
+// What a device sends to another rank's, and gets from it in the same exchange. Either may be nothing.
+struct PeerMessage {
+  int other = 0;  // rank
+  const float* leaves = nullptr;
+  std::int64_t leaving = 0;  // elements
+  float* arrives = nullptr;
+  std::int64_t arriving = 0;
+};
+
+inline constexpr std::size_t kPeerId = 128;  // bytes
+
+// Messages between the memories of devices of several processes, one of each: NCCL. Functions return null, or the
+// problem with the call that has it, which is valid until this thread's next call. Two ranks agree on the order of
+// their messages; there are no tags.
+struct PeerCalls {
+  const char* (*missing)();                  // why there are no such messages here
+  const char* (*make_id)(std::uint8_t* id);  // kPeerId bytes, which one rank makes and all join with
+  // Waits until all ranks have joined.
+  const char* (*join)(const Device& self, const std::uint8_t* id, int rank, int ranks, void** peers);
+  // Requests messages, all at once, on Device::peer_stream.
+  const char* (*exchange)(const Device& self, void* peers, const PeerMessage* messages, int count);
+  const char* (*problem)(const Device& self, void* peers);  // of messages that were requested; does not wait
+  void (*leave)(const Device& self, void* peers);           // all messages are done
+  void (*abort)(const Device& self, void* peers);           // ends those that are not
+};
 
 // The functions of one kind of device. None of them throws: the device keeps errors, which `problem` and `wait` report.
 // `self` is the device to use. The host's functions take effect at once.
@@ -48,16 +76,24 @@ struct DeviceCalls {
   void (*record)(const Device& self, void* event, void* stream);
   void (*stream_wait_event)(const Device& self, void* stream, void* event);  // work requested later on the stream waits
   void (*await)(const Device& self, void* event);                            // the host waits
+  bool (*occurred)(const Device& self, void* event);                         // does not wait; true after an error, too
+
+  // sum += term, and to = factor * from, of f32 in device memory.
+  void (*add)(const Device& self, float* sum, const float* term, std::int64_t count, void* stream);
+  void (*scale)(const Device& self, float* to, const float* from, float factor, std::int64_t count, void* stream);
+
+  const PeerCalls* peers;  // null if the device has no such messages: the host
 };
 
-// Memory and ordered work. A GPU has two streams; each does its work in order. All calls use `stream` unless they name
-// `copy_stream`; events order the two.
+// Memory and ordered work. A GPU has three streams; each does its work in order. All calls use `stream` unless they
+// name another one; events order them.
 struct Device {
   const DeviceCalls* calls = nullptr;
   bool host = true;             // its memory is the host's: pointers may be dereferenced
   int index = 0;                // among the devices of its kind
   void* stream = nullptr;       // for Args; null for the host
   void* copy_stream = nullptr;  // null for the host
+  void* peer_stream = nullptr;  // null for the host
   void* own = nullptr;          // the device's internal state
   bool blocks_launches =
       false;  // CUDA_LAUNCH_BLOCKING=1: each launch is waited for, so that an error names its operation
@@ -84,6 +120,13 @@ struct Device {
   void record(void* event, void* on) const { calls->record(*this, event, on); }
   void stream_wait_event(void* on, void* event) const { calls->stream_wait_event(*this, on, event); }
   void await(void* event) const { calls->await(*this, event); }
+  bool occurred(void* event) const { return calls->occurred(*this, event); }
+  void add(float* sum, const float* term, std::int64_t count, void* on) const {
+    calls->add(*this, sum, term, count, on);
+  }
+  void scale(float* to, const float* from, float factor, std::int64_t count, void* on) const {
+    calls->scale(*this, to, from, factor, count, on);
+  }
 };
 
 const Device& host_device();
@@ -93,6 +136,9 @@ const Device& cuda_device(int index = 0);
 // "NVIDIA H200, compute capability 9.0, 140 GiB, driver 13.0", or the reason why there is none ("no CUDA driver"): part
 // of the output of `version -v`. Never throws.
 std::string cuda_description();
+// The GPUs that the driver shows, by number: an id that no other GPU has, a space, and the model. Throws kMissing as
+// cuda_device() does.
+std::vector<std::string> cuda_gpus();
 // Whether there is a GPU, or why it cannot be used. The CUDA module returns these numbers, so they must not change.
 enum class CudaState : int {
   kUsable = 0,

@@ -198,6 +198,17 @@ void await(const Device& self, void* event) {
   good(self, cudaEventSynchronize(event_of(event)), "the GPU");
 }
 
+bool occurred(const Device& self, void* event) {
+  make_current(self);
+  const cudaError_t status = cudaEventQuery(event_of(event));
+  if (status == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // this is no error of a launch
+    return false;
+  }
+  good(self, status, "a kernel");
+  return true;
+}
+
 bool begin_capture(const Device& self) {
   if (gpu_of(self).failure.kept()) return false;
   make_current(self);
@@ -258,6 +269,10 @@ constexpr DeviceCalls kCalls{
     .record = record,
     .stream_wait_event = stream_wait_event,
     .await = await,
+    .occurred = occurred,
+    .add = add,
+    .scale = scale,
+    .peers = &kPeerCalls,
 };
 
 // Returns "" and the number of GPUs in `count`, or why there is none to use. Sets `state`.
@@ -298,17 +313,19 @@ void open(Gpu& gpu) {
     gpu.description += ": compute capability 8.0 or later is needed";
     return;
   }
-  cudaStream_t work = nullptr, copies = nullptr;
+  cudaStream_t work = nullptr, copies = nullptr, peers = nullptr;
   current = nullptr;
   if (!good(self, cudaSetDevice(self.index), "the GPU") ||
       !good(self, cudaStreamCreateWithFlags(&work, cudaStreamNonBlocking), "a stream of the GPU") ||
-      !good(self, cudaStreamCreateWithFlags(&copies, cudaStreamNonBlocking), "a stream of the GPU")) {
+      !good(self, cudaStreamCreateWithFlags(&copies, cudaStreamNonBlocking), "a stream of the GPU") ||
+      !good(self, cudaStreamCreateWithFlags(&peers, cudaStreamNonBlocking), "a stream of the GPU")) {
     gpu.description = gpu.failure.kept();
     return;
   }
   current = &self;
   gpu.device.stream = work;
   gpu.device.copy_stream = copies;
+  gpu.device.peer_stream = peers;
   gpu.description += ", CUDA " + version_text(runtime) + ", " + library_versions();
   gpu.state = CudaState::kUsable;
 }
@@ -369,6 +386,26 @@ int current_index() {
 
 CudaState device_state() {
   return gpu_at(0)->state;
+}
+
+const char* gpus() {
+  static const std::string all = [] {
+    std::string out;
+    int count = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess) return out;
+    for (int i = 0; i < count; ++i) {
+      cudaDeviceProp properties{};
+      if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
+      std::array<char, 3> digits{};
+      for (const char byte : properties.uuid.bytes) {
+        std::snprintf(digits.data(), digits.size(), "%02x", static_cast<unsigned>(static_cast<unsigned char>(byte)));
+        out += digits.data();
+      }
+      out += std::string(" ") + properties.name + "\n";
+    }
+    return out;
+  }();
+  return all.c_str();
 }
 
 const char* description() {

@@ -28,8 +28,8 @@ std::string in_use(const char* name, bool there, std::size_t version) {
 
 }  // namespace
 
-void* open_library(std::initializer_list<const char*> names) {
-  if (!wanted()) return nullptr;
+void* open_library(std::initializer_list<const char*> names, bool needed) {
+  if (!needed && !wanted()) return nullptr;
   for (const char* name : names)
     for (const std::string& path : {std::string(name), std::string(kInstalled) + name})
       if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;

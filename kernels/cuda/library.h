@@ -1,6 +1,7 @@
 // NVIDIA's libraries for products and convolutions. They are not part of mlx: they are opened when a GPU is first used,
 // and if one is missing the kernels here do its work. MLX_CUDA_LIBRARIES=0 disables them. A plan that uses one of them
-// needs aligned workspace. Used by library_linear.cu, library_conv.cu and device.cu.
+// needs aligned workspace. Used by library_linear.cu, library_conv.cu and device.cu; and by peers.cu for messages,
+// which nothing else can send.
 #pragma once
 
 #include <initializer_list>
@@ -15,8 +16,8 @@
 namespace mlx::kernels::cuda {
 
 // A handle for find(). Null if none of `names` ("libcudnn.so.9") is on the loader's path or in CUDA's install folder,
-// or if libraries are disabled. Never closed.
-void* open_library(std::initializer_list<const char*> names);
+// or if libraries are disabled and this one is not `needed`. Never closed.
+void* open_library(std::initializer_list<const char*> names, bool needed = false);
 // The address of an exported function; null if there is none.
 void* find(void* library, const char* name);
 template <typename Function>

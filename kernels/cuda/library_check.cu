@@ -1,7 +1,8 @@
-// Checks that our declarations of NVIDIA's libraries (cublas_lt.h, cudnn.h) match their headers, if nvcc finds those.
-// Compiles to nothing.
+// Checks that our declarations of NVIDIA's libraries (cublas_lt.h, cudnn.h, nccl.h) match their headers, if nvcc finds
+// those. Compiles to nothing.
 #include "kernels/cuda/cublas_lt.h"
 #include "kernels/cuda/cudnn.h"
+#include "kernels/cuda/nccl.h"
 
 #if defined(__CUDACC__) && __has_include(<cublasLt.h>)
 #include <cublasLt.h>
@@ -10,6 +11,10 @@
 #if defined(__CUDACC__) && __has_include(<cudnn.h>)
 #include <cudnn.h>
 #define MLX_HAS_CUDNN
+#endif
+#if defined(__CUDACC__) && __has_include(<nccl.h>)
+#include <nccl.h>
+#define MLX_HAS_NCCL
 #endif
 
 namespace mlx::kernels::cuda {
@@ -131,6 +136,25 @@ static_assert(
 static_assert(SameCall<decltype(DnnApi::forward), decltype(&cudnnConvolutionForward)>::value);
 static_assert(SameCall<decltype(DnnApi::backward_data), decltype(&cudnnConvolutionBackwardData)>::value);
 static_assert(SameCall<decltype(DnnApi::backward_filter), decltype(&cudnnConvolutionBackwardFilter)>::value);
+#endif
+
+#if defined(MLX_HAS_NCCL)
+using NcclApi = nccl::Api;
+static_assert(nccl::kSuccess == ncclSuccess && nccl::kSystemError == ncclSystemError &&
+              nccl::kInvalidArgument == ncclInvalidArgument && nccl::kInvalidUsage == ncclInvalidUsage &&
+              nccl::kRemoteError == ncclRemoteError && nccl::kInProgress == ncclInProgress);
+static_assert(nccl::kFloat == ncclFloat && sizeof(nccl::Id) == sizeof(ncclUniqueId));
+static_assert(SameCall<decltype(NcclApi::get_unique_id), decltype(&ncclGetUniqueId)>::value);
+static_assert(SameCall<decltype(NcclApi::init_rank), decltype(&ncclCommInitRank)>::value);
+static_assert(SameCall<decltype(NcclApi::destroy), decltype(&ncclCommDestroy)>::value);
+static_assert(SameCall<decltype(NcclApi::abort), decltype(&ncclCommAbort)>::value);
+static_assert(SameCall<decltype(NcclApi::get_async_error), decltype(&ncclCommGetAsyncError)>::value);
+static_assert(SameCall<decltype(NcclApi::get_error_string), decltype(&ncclGetErrorString)>::value);
+static_assert(SameCall<decltype(NcclApi::get_last_error), decltype(&ncclGetLastError)>::value);
+static_assert(SameCall<decltype(NcclApi::group_start), decltype(&ncclGroupStart)>::value);
+static_assert(SameCall<decltype(NcclApi::group_end), decltype(&ncclGroupEnd)>::value);
+static_assert(SameCall<decltype(NcclApi::send), decltype(&ncclSend)>::value);
+static_assert(SameCall<decltype(NcclApi::receive), decltype(&ncclRecv)>::value);
 #endif
 
 }  // namespace

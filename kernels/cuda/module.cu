@@ -106,6 +106,10 @@ extern "C" int mlx_cuda_state() {
   return static_cast<int>(mlx::kernels::cuda::device_state());
 }
 
+extern "C" const char* mlx_cuda_gpus() {
+  return mlx::kernels::cuda::gpus();
+}
+
 extern "C" const char* mlx_cuda_description() {
   return mlx::kernels::cuda::description();
 }

@@ -11,7 +11,7 @@ namespace mlx::emulation {
 namespace {
 
 using Functions = std::span<const Function> (*)();
-Functions cublas_lt = cublas_lt_functions, cudnn = cudnn_functions;
+Functions cublas_lt = cublas_lt_functions, cudnn = cudnn_functions, nccl = nccl_functions;
 
 }  // namespace
 
@@ -24,10 +24,11 @@ bool wanted_to_fail(const char* name) {
 
 void* dlopen(const char* path, int) {
   const char* listed = std::getenv("MLX_EMULATED_GPU_LIBRARIES");
-  const std::string there = std::string(" ") + (listed ? listed : "libcublasLt.so.13 libcudnn.so.9") + " ";
+  const std::string there = std::string(" ") + (listed ? listed : "libcublasLt.so.13 libcudnn.so.9 libnccl.so.2") + " ";
   const std::string name = path;
   if (there.find(" " + name + " ") == std::string::npos) return nullptr;
-  return name.find("cublasLt") != std::string::npos ? &mlx::emulation::cublas_lt : &mlx::emulation::cudnn;
+  if (name.find("cublasLt") != std::string::npos) return &mlx::emulation::cublas_lt;
+  return name.find("nccl") != std::string::npos ? &mlx::emulation::nccl : &mlx::emulation::cudnn;
 }
 
 void* dlsym(void* library, const char* name) {

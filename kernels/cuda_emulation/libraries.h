@@ -1,6 +1,6 @@
-// Emulated cuBLASLt and cuDNN: the functions that kernels/cuda uses, on the host's memory. They are strict: they refuse
-// what the real libraries document as invalid or not supported, and also calls that mlx has no reason to make. Their
-// work is launched like kernels, so it is captured and replayed with them.
+// Emulated cuBLASLt, cuDNN and NCCL: the functions that kernels/cuda uses, on the host's memory. They are strict: they
+// refuse what the real libraries document as invalid or not supported, and also calls that mlx has no reason to make.
+// Their work is launched like kernels, so it is captured and replayed with them.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@ struct Function {
 };
 std::span<const Function> cublas_lt_functions();
 std::span<const Function> cudnn_functions();
+std::span<const Function> nccl_functions();
 
 // An entry of those lists; the function has the type that Api declares.
 template <typename Api, typename Result, typename... Arguments>

@@ -1,5 +1,6 @@
 // The emulated driver (cuda_runtime.h in this folder): devices whose memory is the host's. MLX_EMULATED_GPU_COUNT sets
-// their number (default 2). To test failures:
+// their number (default 2), of which CUDA_VISIBLE_DEVICES chooses some by number. MLX_EMULATED_GPU_NAME is their model.
+// To test failures:
 //   MLX_EMULATED_GPU_BYTES     memory of each device
 //   MLX_EMULATED_GPU_PINNED    host memory that can be pinned
 //   MLX_EMULATED_GPU_FAILS_AT  the launch that fails, counted from 1
@@ -14,6 +15,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -57,9 +60,29 @@ struct Memory {
 
 constexpr int kMostDevices = 8;
 
+// The numbers of the devices that are shown. As of a real driver, the first number that there is none of ends them.
+std::vector<int> visible_devices() {
+  const int count = static_cast<int>(std::min<std::size_t>(setting("MLX_EMULATED_GPU_COUNT", 2), kMostDevices));
+  std::vector<int> all;
+  const char* chosen = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!chosen) {
+    for (int i = 0; i < count; ++i) all.push_back(i);
+    return all;
+  }
+  std::istringstream words(chosen);
+  for (std::string word; std::getline(words, word, ',');) {
+    char* end = nullptr;
+    const long number = std::strtol(word.c_str(), &end, 10);
+    if (word.empty() || *end != '\0' || number < 0 || number >= count) break;
+    all.push_back(static_cast<int>(number));
+  }
+  return all;
+}
+
 struct Driver {
   std::mutex mutex;
-  int count = static_cast<int>(std::min<std::size_t>(setting("MLX_EMULATED_GPU_COUNT", 2), kMostDevices));
+  std::vector<int> visible = visible_devices();
+  int count = static_cast<int>(visible.size());
   std::vector<Memory> own{static_cast<std::size_t>(count),
                           Memory{.total = setting("MLX_EMULATED_GPU_BYTES", std::size_t{16} << 30)}};
   Memory pinned{.total = setting("MLX_EMULATED_GPU_PINNED", std::size_t{1} << 30)};
@@ -117,6 +140,11 @@ int mlx::emulation::current_device() {
   return current;
 }
 
+bool mlx::emulation::is_in_device(const void* address) {
+  const std::lock_guard lock(driver().mutex);
+  return memory_here().holds(address);
+}
+
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
     case cudaSuccess:
@@ -131,6 +159,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "invalid device ordinal";
     case cudaErrorInvalidResourceHandle:
       return "invalid resource handle";
+    case cudaErrorNotReady:
+      return "device not ready";
     case cudaErrorLaunchFailure:
       return "unspecified launch failure";
     case cudaErrorStreamCaptureUnsupported:
@@ -157,9 +187,12 @@ cudaError_t cudaGetDeviceCount(int* count) {
   *count = driver().count;
   return driver().version < kVersion ? cudaErrorInsufficientDriver : cudaSuccess;
 }
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (device < 0 || device >= driver().count) return cudaErrorInvalidDevice;
   *properties = {};
-  std::snprintf(properties->name, sizeof properties->name, "emulated GPU");
+  const char* name = std::getenv("MLX_EMULATED_GPU_NAME");
+  std::snprintf(properties->name, sizeof properties->name, "%s", name ? name : "emulated GPU");
+  properties->uuid.bytes[0] = static_cast<char>(driver().visible[static_cast<std::size_t>(device)] + 1);
   properties->totalGlobalMem = driver().own[0].total;
   properties->major = 9;
   return cudaSuccess;

@@ -129,3 +129,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   mlx::emulation::wait_until(event->stream, event->position);
   return cudaGetLastError();
 }
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return cudaEventSynchronize(event);
+}

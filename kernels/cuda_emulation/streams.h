@@ -9,8 +9,9 @@
 
 namespace mlx::emulation {
 
-int current_device();                // that this thread has set (cudaSetDevice)
-int device_of(cudaStream_t stream);  // that was current when the stream was made
+int current_device();                    // that this thread has set (cudaSetDevice)
+bool is_in_device(const void* address);  // in the memory of that device
+int device_of(cudaStream_t stream);      // that was current when the stream was made
 
 // Queues `work` on the stream; it is done when somebody waits for it, and counted in `counted`.
 void ask(cudaStream_t stream, std::function<void()> work, std::size_t Counts::*counted = nullptr);
