@@ -32,9 +32,9 @@ dist::Place place_of(const ReadyHost& host, const RanksCall& call, const std::st
   if (!holder.empty()) out.variables.emplace_back(dist::kLaunchVariable, holder);
   if (!host.host.here()) {
     out.command.insert(out.command.end(), {"rank", "--store", host.facts.cache});
-    // What the bits depend on.
-    if (const auto kernels = context.environment().get("MLX_KERNELS"))
-      out.variables.emplace_back("MLX_KERNELS", *kernels);
+    // What the bits depend on, and how GPUs reach each other.
+    for (const char* name : {"MLX_KERNELS", "MLX_CUDA_LIBRARIES", "NCCL_SOCKET_IFNAME", "NCCL_DEBUG"})
+      if (const auto value = context.environment().get(name)) out.variables.emplace_back(name, *value);
     return out;
   }
   std::ranges::copy(call.arguments, std::back_inserter(out.command));
@@ -183,14 +183,14 @@ Ties ties_of(dist::Communicator* ranks, Context& context) {
 
 void take_part(dist::Communicator& ranks, const store::Store& store, Context& context,
                std::function<void(const Digest& version)> uses) {
-  const train::OtherRank rank{ranks, chosen_backend(context, "cpu"),
+  const train::OtherRank rank{ranks, [&](const std::string& device) { return chosen_backend(context, device); },
                               [&](std::int64_t memory) { return training_data_memory(memory, context); },
                               std::move(uses)};
   NoProgress silent(context.progress().interruption());
   try {
     train::take_part(store, context.pool(), rank, silent);
   } catch (Error& error) {
-    error.message = fmt::format("{}: {}", ranks.name(), error.message);
+    if (!error.message.starts_with(ranks.name())) error.message = fmt::format("{}: {}", ranks.name(), error.message);
     throw;
   }
 }

@@ -130,21 +130,34 @@ train::TrainConfig config_of(const TrainCommand& options, std::int64_t ranks, Co
   return config;
 }
 
+// What ranks with GPUs do not do: they share batches of whole models, and each updates all of its model.
+void check_for_gpus(const TrainCommand& options, const train::TrainConfig& config, bool several) {
+  struct Excluded {
+    bool wanted;
+    const char *what, *hint;
+  };
+  const Excluded all[] = {
+      {config.wire != "f32", "[train] wire is for CPUs", "GPUs send gradients in f32: leave wire out"},
+      {config.local_sgd.wanted(), "local SGD ([train] sync_every) is for CPUs", "leave sync_every out"},
+      {several && config.ranks_of_model() > 1, "ranks with GPUs hold whole models", "leave tp and pp out"},
+      {several && config.zero > 0, "ranks with GPUs have all of the optimizer's state", "leave zero out"},
+      {several && config.balance, "ranks with GPUs have as many micro-batches each", "leave balance out"},
+      {several && config.synchronised_norms, "batch_norm = \"synchronised\" is for CPUs", "leave batch_norm out"},
+      {several && options.encrypt, "--encrypt: GPUs send gradients as they are, by NCCL",
+       "leave it out, on a network that is encrypted or trusted; or --device cpu"},
+  };
+  for (const Excluded& excluded : all)
+    if (excluded.wanted)
+      throw Error(ErrorKind::kUsage, fmt::format("--device {}: {}", options.device, excluded.what), excluded.hint);
+}
+
 kernels::Backend backend_of(const TrainCommand& options, const train::TrainConfig& config, bool several,
                             Context& context) {
   // Portable numerics are those of CPUs: what is free to choose takes one, as several ranks do.
   const bool on_host = config.portable || several || config.local_sgd.wanted() || config.wire != "f32";
   const kernels::Backend backend =
       chosen_backend(context, options.device == "auto" && on_host ? "cpu" : options.device);
-  if (several && backend.can().own_memory) {
-    throw Error(ErrorKind::kUsage,
-                fmt::format("--device {}: several ranks and other hosts train on CPUs", options.device),
-                "leave --device out, or train on this machine's GPU with one rank");
-  }
-  if (config.wire != "f32" && backend.can().own_memory)
-    fail(ErrorKind::kUsage, "--device {}: [train] wire is for CPUs", options.device);
-  if (config.local_sgd.wanted() && backend.can().own_memory)
-    fail(ErrorKind::kUsage, "--device {}: local SGD ([train] sync_every) is for CPUs", options.device);
+  if (backend.can().own_memory) check_for_gpus(options, config, several);
   return backend;
 }
 
@@ -184,6 +197,7 @@ int run_train(const TrainCommand& options, Context& context) {
   train.title = context.command_line();
   train::TrainConfig config = config_of(options, ranks, context);
   train.backend = backend_of(options, config, wanted + recorders > 1 || ranks > 1, context);
+  if (!others) check_devices(hosts, train.backend);
   train::Profiler profiler(train.backend, context.pool());
   const bool profiles = options.profile || !options.trace.empty();
   const bool host = !train.backend.can().own_memory;  // else --memory is the GPU's

@@ -18,6 +18,7 @@
 #include "cmd/hosts.h"
 #include "cmd/ranks.h"
 #include "cmd/returning_hosts.h"
+#include "dist/device_links.h"
 #include "dist/launch_key.h"
 #include "dist/mpi.h"
 #include "dist/returns.h"
@@ -277,6 +278,14 @@ void check_encrypt(const TrainCommand& options, const std::vector<dist::Host>& h
   if (hosts.size() > 1) return;
   throw Error(ErrorKind::kUsage, "--encrypt: all ranks are on this machine, and send nothing over a network",
               "leave it out, or name other hosts: --hosts");
+}
+
+void check_devices(const std::vector<dist::Host>& hosts, const kernels::Backend& backend) {
+  if (!backend.can().own_memory) return;
+  const std::size_t devices = kernels::devices_of(backend).size();
+  for (const dist::Host& host : hosts)
+    if (host.here() && static_cast<std::size_t>(host.ranks) > devices)
+      dist::refuse_devices(host.name, devices, static_cast<std::size_t>(host.ranks));
 }
 
 int launch(const TrainCommand& options, const std::vector<dist::Host>& hosts, const train::TrainConfig& config,

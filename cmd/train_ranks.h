@@ -8,6 +8,7 @@
 
 #include "cmd/cli/cli.h"
 #include "dist/hosts.h"
+#include "kernels/backend.h"
 #include "train/trainer.h"
 
 namespace mlx::cmd {
@@ -37,6 +38,9 @@ std::string where_text(const TrainCommand& options);
 
 // Throws kUsage if --encrypt was given where no key can be handed out, or nothing is sent.
 void check_encrypt(const TrainCommand& options, const std::vector<dist::Host>& hosts, Context& context);
+
+// Throws kUsage if this machine has fewer devices than it is to have ranks. Each rank on a host sees to that, too.
+void check_devices(const std::vector<dist::Host>& hosts, const kernels::Backend& backend);
 
 // Starts the ranks and waits for their end. As long as --min-ranks are left, starts again without the hosts that are
 // lost. With --dry-run prints the plan instead. Returns the exit code.

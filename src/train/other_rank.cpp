@@ -49,7 +49,9 @@ Prepared prepare(const store::Store& store, const SharedWork& work, const OtherR
   Prepared out = prepare(store, dataset, config_of(work, rank), base ? &*base : nullptr, backend, progress);
   if (key_of(work_of(out, dataset, backend)).text() != work.key) {
     throw Error(ErrorKind::kConflict, "this rank would not train the same model as rank 0",
-                "give all ranks the same mlx and the same kind of CPU, or --numerics portable");
+                backend.can().own_memory
+                    ? "give all ranks the same mlx and the same kind of GPU, driver, CUDA libraries and CPU"
+                    : "give all ranks the same mlx and the same kind of CPU, or --numerics portable");
   }
   return out;
 }
@@ -74,7 +76,8 @@ void take_part(const store::Store& store, Pool& pool, const OtherRank& rank, Pro
   SharedWork work;
   share_work(rank.ranks, work);
   if (work.dataset.empty()) return;
-  const kernels::Backend backend = work.portable ? kernels::portable_backend(rank.backend) : rank.backend;
+  const kernels::Backend chosen = rank.backend(work.device);
+  const kernels::Backend backend = work.portable ? kernels::portable_backend(chosen) : chosen;
   const Prepared prepared = prepare(store, work, rank, backend, progress);
   LoopOptions loop;
   loop.backend = backend;

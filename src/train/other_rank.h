@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "base/parallel.h"
 #include "base/progress.h"
@@ -16,7 +17,7 @@ namespace mlx::train {
 
 struct OtherRank {
   dist::Communicator& ranks;
-  kernels::Backend backend;
+  std::function<kernels::Backend(const std::string& device)> backend;  // on this kind of device
   // The budget of the data, for so many bytes that all of the training may take; 0: no limit.
   std::function<data::MemoryBudget(std::int64_t memory)> data_memory;
   std::function<void(const Digest& version)> uses;  // is told which versions it will read; may be empty

@@ -280,6 +280,7 @@ SharedWork shared_work(const Training& t) {
   work.key = key_of(work_of(prepared(t), t.dataset.digest, t.options.backend)).text();
   work.config = t.config.source;
   work.precision = t.config.precision;
+  work.device = t.options.backend.device_word();
   work.portable = t.config.portable;
   work.memory = t.options.memory;
   work.verify_every = t.options.verify_every;
@@ -364,7 +365,7 @@ Inquiry ask_training(registry::Repository& repository, const TrainConfig& config
   out.known = work::known_answer(repository, t.work).has_value();
   if (!out.known)
     out.stages = least_memory(t.built, t.config, t.data, options.planned_ranks, options.encrypted, t.options.backend);
-  for (const StageMemory& stage : out.stages) out.memory = std::max(out.memory, stage.memory.peak);
+  for (const StageMemory& stage : out.stages) out.memory = std::max(out.memory, host_memory(stage.memory));
   return out;
 }
 

@@ -41,6 +41,7 @@ step "kernels against ref" 90 "$build/test_kernels" -tc="kernels: cuda serves*,r
 step "gradients and sessions" 30 "$build/test_graph" -tc="gradients*,*every backend*,muon*,memory*"
 step "gradients of every family" 30 "$build/test_nn" -tc="gradients*"
 MLX_TEST_GPU=real step "families through the binary" 150 bash "$here/../cli/test_device.sh" "$build/mlx"
+MLX_TEST_GPU=real step "a GPU for each rank" 60 bash "$here/../cli/test_gpu_ranks.sh" "$build/mlx"
 step "speed of kernels" 40 "$build/bench_kernels"
 if [ -n "$python" ]; then
   step "speed beside PyTorch" 150 "$python" "$here/../bench/train.py" "$build/bench_train" --device cuda --only "gpt2 124M"

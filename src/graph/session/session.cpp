@@ -293,6 +293,11 @@ bool Session::run_staged() {
   return !s.guarded_off;
 }
 
+void Session::run_on(const RunOptions& options) {
+  CHECK(state_->current != nullptr && !state_->is_staged);
+  state_->launch(options);
+}
+
 void Session::collect(const std::vector<ValueId>& values) {
   State& s = *state_;
   for (const ValueId value : values) {
@@ -422,6 +427,13 @@ std::span<std::uint8_t> Session::writable_state(ValueId id) {
   CHECK(!s.on_device && s.options.training && s.held[index(id)].data);
   ++s.version[index(id)];
   return {static_cast<std::uint8_t*>(s.held[index(id)].data), s.held[index(id)].bytes};
+}
+
+void* Session::state_on_device(ValueId id) {
+  State& s = *state_;
+  CHECK(s.on_device && s.options.training && s.held[index(id)].data);
+  ++s.version[index(id)];
+  return s.held[index(id)].data;
 }
 
 std::span<std::uint8_t> Session::writable_state(const std::string& name) {

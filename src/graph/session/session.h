@@ -94,6 +94,8 @@ class Session {
   void stage(const std::vector<Feed>& feeds, const RunOptions& options);
   bool staged() const;
   bool run_staged();  // false if the guard ended the run
+  // More nodes with what the last run was fed.
+  void run_on(const RunOptions& options);
   // Copies these outputs and states, at most kCollected bytes each, after the last run; does not wait.
   void collect(const std::vector<ValueId>& values);
   // Everything collected since the last call, in order, each in kCollected bytes, after one wait. Valid until the next
@@ -118,6 +120,8 @@ class Session {
   void set_state(ValueId value, ByteView bytes);  // several threads may set different ones
   // In training on the host: the memory of a parameter or state, for somebody who writes it now.
   std::span<std::uint8_t> writable_state(ValueId value);
+  // In training on a GPU: the same in the device's memory, for work on the device's stream.
+  void* state_on_device(ValueId value);
   // On the host: its bytes, to be written before the next run.
   std::span<std::uint8_t> writable_state(const std::string& name);
 

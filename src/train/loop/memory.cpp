@@ -208,9 +208,12 @@ std::int64_t peak_of(const MemoryForecast& f, const TrainingSize& size, const He
   return std::max({read, start, steps + f.validation, steps + f.checkpoint, end, peak_memory()});
 }
 
-// Of micro-batches (StepSum), beside their states in the graph.
-std::int64_t bytes_of_sums(const graph::Graph& graph, const TrainConfig& config, int ranks) {
+// Of micro-batches (StepSum, DeviceStepSum), beside their states in the graph.
+std::int64_t bytes_of_sums(const graph::TrainingGraph& training, const TrainConfig& config, int ranks,
+                           kernels::Backend backend) {
   if (!config.sums_micro_batches()) return 0;
+  if (backend.can().own_memory) return DeviceStepSum::memory(training, config.accumulate, ranks);
+  const graph::Graph& graph = training.graph;
   return (1 + config.async) * dist::GradientSum::memory(bytes_of_gradients(graph), ranks,
                                                         static_cast<int>(config.accumulate), wire_of(config),
                                                         config.balance);
@@ -262,8 +265,9 @@ std::vector<std::vector<dist::SummedArray>> arrays_of(const graph::TrainingGraph
 dist::Traffic traffic_of(const graph::TrainingGraph& training, const TrainConfig& config, int sharers,
                          kernels::Backend backend) {
   dist::Traffic out = synchronises_norms(config) ? traffic_of_norms(training, sharers) : dist::Traffic{};
+  const auto of_sums = backend.can().own_memory ? dist::DeviceSum::traffic : dist::traffic_of;
   for (const auto& arrays : arrays_of(training, config, sharers, backend)) {
-    const dist::Traffic traffic = dist::traffic_of(arrays, sharers, static_cast<int>(config.accumulate));
+    const dist::Traffic traffic = of_sums(arrays, sharers, static_cast<int>(config.accumulate));
     out.bytes += traffic.bytes;
     out.messages += traffic.messages;
   }
@@ -339,7 +343,7 @@ MemoryForecast plan_memory(TrainingStep& training, const nn::Built& built, const
   }
   if (!own_memory) out.process = settled_memory() + kProcess;  // after planning: the kernels' memory stays in use
   const std::int64_t sums =
-      own_memory ? 0 : bytes_of_sums(whole.graph, config, size.ranks) + local.held + bytes_of_shard(training);
+      bytes_of_sums(whole, config, size.ranks, backend) + (own_memory ? 0 : local.held + bytes_of_shard(training));
   const auto take = [&](const graph::PlannedMemory& memory) {
     out.weights = static_cast<std::int64_t>(memory.held + memory.packed) + sums;
     out.arena = static_cast<std::int64_t>(memory.arena);
@@ -375,20 +379,25 @@ std::vector<StageMemory> least_memory(const nn::Built& built, const TrainConfig&
     const std::vector<std::int64_t> sizes = sizes_of(graph, config.batch / config.accumulate, built.context);
     const graph::PlannedMemory planned = graph::planned_memory(graph, sizes, backend, true, training.kept());
     MemoryForecast out;
+    if (backend.can().own_memory) out.device = backend.device_word();
     out.process = kProcess;
     out.batches = data.batch_bytes({.batch = share_of_batch(config, sharers),
                                     .ranks = sharers,
                                     .context = built.context,
                                     .augment = config.reading.augment});
     if (stages > 1) out.batches += Pipeline::memory(training, part.partition.stage, sizes);
-    out.weights =
-        static_cast<std::int64_t>(planned.held + planned.packed) + bytes_of_sums(graph, config, sharers) + shard;
+    out.weights = static_cast<std::int64_t>(planned.held + planned.packed) +
+                  bytes_of_sums(training, config, sharers, backend) + shard;
     out.arena = static_cast<std::int64_t>(planned.arena);
     out.frames = frames;
     out.peak = out.process + out.weights + out.arena + out.batches + out.frames;
     all.push_back({graph::layers_of(part.graph, part.partition.stage), training.slots, out, traffic});
   }
   return all;
+}
+
+std::int64_t host_memory(const MemoryForecast& forecast) {
+  return forecast.device.empty() ? forecast.peak : forecast.process + forecast.batches;
 }
 
 std::int64_t held_at_peak(kernels::Backend backend) {

@@ -58,6 +58,8 @@ struct StageMemory {
 std::vector<StageMemory> least_memory(const nn::Built& built, const TrainConfig& config, const data::Description& data,
                                       int ranks, bool encrypted, kernels::Backend backend);
 
+// Of the host's memory.
+std::int64_t host_memory(const MemoryForecast& forecast);
 // What the forecast is about, as it was: bytes.
 std::int64_t held_at_peak(kernels::Backend backend);
 

@@ -29,6 +29,7 @@ void share_work(dist::Communicator& ranks, SharedWork& work) {
   const Json told = told_by_rank_0(ranks, {{"base", work.base},
                                            {"config", work.config.text},
                                            {"dataset", work.dataset},
+                                           {"device", work.device},
                                            {"file", work.config.file},
                                            {"key", work.key},
                                            {"memory", work.memory},
@@ -43,6 +44,7 @@ void share_work(dist::Communicator& ranks, SharedWork& work) {
   for (const Json& set : json_array(told, "sets", "rank 0")) sets.push_back(set.get<std::string>());
   work.dataset = text("dataset"), work.base = text("base"), work.key = text("key");
   work.config = {text("file"), text("config"), std::move(sets)};
+  work.device = text("device");
   work.precision = text("precision"), work.portable = told.at("portable").get<bool>();
   work.memory = json_int(told, "memory", "rank 0");
   work.records_only = json_bool(told, "records_only", "rank 0");

@@ -21,6 +21,7 @@ struct SharedWork {
   std::string key;        // of all that ranks must have in common
   ConfigSource config{};  // as rank 0 has read it
   std::string precision;  // that it chose
+  std::string device;     // the word of the backend's kind of device
   bool portable = false;
   std::int64_t memory = 0;        // bytes that each rank may take; 0: unlimited
   std::int64_t verify_every = 0;  // LoopOptions::verify_every

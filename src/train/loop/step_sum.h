@@ -39,6 +39,14 @@ struct SummedNodes {
 
 class StepSum {
  public:
+  // What is summed, in the order in which a run completes it.
+  struct Array {
+    graph::ValueId value = graph::kNone;
+    std::size_t node = 0;  // that completes it
+    bool mean = false;     // of micro-batches, and not of labels
+    float kept = 0;        // of a mean: the share of what it was before a step that is left after it
+  };
+  static std::vector<Array> arrays_of(const graph::TrainingGraph& training, SummedNodes nodes);
   // Where the pieces of a gradient of so many elements may end, if ranks own pieces (OptimizerShard).
   using CutsOf = std::function<std::vector<std::int64_t>(std::int64_t elements)>;
   // Of a training graph that accumulates. `ranks` must outlive it. `in_background` as of GradientSum.
@@ -81,16 +89,9 @@ class StepSum {
   std::vector<dist::GradientSum::Span> spans() const { return sum_.spans(); }
 
  private:
-  struct Array {
-    graph::ValueId value = graph::kNone;
-    std::size_t node = 0;  // that completes it
-    bool mean = false;     // of micro-batches, and not of labels
-    float kept = 0;        // of a mean: the share of what it was before a step that is left after it
-  };
   // One micro-batch's slots among the counters, which are array 0 of the sum. Each micro-batch fills its own, so that
   // their sums are exact.
   enum Slot : std::size_t { kLoss, kCorrect, kCounted, kLabels, kSlots };
-  static std::vector<Array> arrays_of(const graph::TrainingGraph& training, SummedNodes nodes);
   using Means = std::vector<std::vector<float>>;  // by array; empty for gradients
   Means means_in(graph::Session& session) const;
   void take_counters(graph::Session& session);
@@ -100,7 +101,7 @@ class StepSum {
 
   const graph::TrainingGraph& training_;
   std::int64_t micro_batches_;
-  std::vector<Array> arrays_;  // in the order in which a run completes them
+  std::vector<Array> arrays_;
   dist::GradientSum sum_;
   std::int64_t elements_ = 0;  // of all arrays
   std::int64_t part_ = 0;      // the current one, among those of all ranks

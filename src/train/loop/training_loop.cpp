@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/process_use.h"
+#include "dist/device_links.h"
 #include "train/loop/balance.h"
 #include "train/loop/diverged.h"
 #include "train/loop/local_sgd.h"
@@ -487,7 +488,12 @@ TrainingResult run_training(const TrainConfig& config, const nn::Built& built, c
                             const LoopOptions& options, RunSink& sink, Pool& pool, Progress& progress) {
   const int ranks = options.ranks ? options.ranks->ranks() : 1;
   check_ranks(config, ranks);
-  return Loop(config, built, data, options, sink, pool, progress).run();
+  LoopOptions own = options;
+  if (ranks > 1 && own.backend.can().own_memory) {
+    const int device = dist::choose_device(*options.ranks, kernels::devices_of(own.backend));
+    own.backend = kernels::on_device(own.backend, device);
+  }
+  return Loop(config, built, data, own, sink, pool, progress).run();
 }
 
 }  // namespace mlx::train

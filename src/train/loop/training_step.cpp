@@ -1,6 +1,6 @@
 // A batch is cut into micro-batches of equal size. Their gradients are averaged before the update, each with the share
-// of the batch's labels that it has: where labels are masked, micro-batches have different numbers of them. On the host
-// they are summed by StepSum, over all ranks.
+// of the batch's labels that it has: where labels are masked, micro-batches have different numbers of them. They are
+// summed over all ranks, by StepSum on the host and by DeviceStepSum on a GPU.
 #include "train/loop/training_step.h"
 
 #include <algorithm>
@@ -107,11 +107,14 @@ void TrainingStep::start(graph::Tensors tensors) {
   options.collectives = norms_ ? static_cast<graph::Collectives*>(&*norms_) : &part_;
   options.kept = training_.kept();
   launched_.clear();
+  device_sums_.reset();
   sums_.reset();
   late_sums_.reset();
   session_.reset();  // first, so that two never exist at once
   session_ = std::make_unique<graph::Session>(training_.graph, tensors, options, pool_);
-  if (config_.sums_micro_batches() && !backend_.can().own_memory) {
+  if (config_.sums_micro_batches() && backend_.can().own_memory) {
+    device_sums_ = std::make_unique<DeviceStepSum>(training_, config_.accumulate, grid_.column(), backend_.device());
+  } else if (config_.sums_micro_batches()) {
     const std::size_t late = training_.stage.late_begin;
     const auto sums_of = [&](SummedNodes nodes) {
       return std::make_unique<StepSum>(training_, config_.accumulate, grid_.column(), wire_of(config_),
@@ -131,8 +134,9 @@ void TrainingStep::start(graph::Tensors tensors) {
   if (counts()) collected_.insert(collected_.end(), {training_.correct, training_.counted});
 }
 
-std::int64_t TrainingStep::parts() const {
-  return sums_ ? sums_->terms().size() : config_.accumulate;
+dist::Terms TrainingStep::terms() const {
+  if (device_sums_) return device_sums_->terms();
+  return sums_ ? sums_->terms() : dist::Terms{0, 1};
 }
 
 // The labels of a part that count: not those that are masked. Numbers all count.
@@ -145,17 +149,6 @@ std::int64_t TrainingStep::labels_in(const data::BatchView& batch, std::int64_t 
   return std::count_if(label, label + each, [](std::int32_t of) { return of >= 0; });
 }
 
-std::vector<double> TrainingStep::shares_of(const data::BatchView& batch) const {
-  std::vector<double> shares(static_cast<std::size_t>(parts()), 1.0 / static_cast<double>(parts()));
-  if (parts() == 1) return shares;
-  std::int64_t all = 0;
-  for (std::int64_t part = 0; part < parts(); ++part) all += labels_in(batch, part);
-  if (all == 0) return shares;
-  for (std::int64_t part = 0; part < parts(); ++part)
-    shares[static_cast<std::size_t>(part)] = static_cast<double>(labels_in(batch, part)) / static_cast<double>(all);
-  return shares;
-}
-
 void TrainingStep::set_rates(std::int64_t step, double learning_rate) {
   rate_ = static_cast<float>(learning_rate);
   const double decay = average_decay(config_.ema, step);
@@ -166,10 +159,7 @@ std::vector<graph::Feed> TrainingStep::feeds(const data::BatchView& batch, std::
                                              double learning_rate) {
   const std::int64_t parts = this->parts();
   set_rates(step, learning_rate);
-  if (sums_)
-    accumulation_ = {0.0f, static_cast<float>(labels_in(batch, part))};
-  else
-    accumulation_ = {part == 0 ? 0.0f : 1.0f, static_cast<float>(shares_of(batch)[static_cast<std::size_t>(part)])};
+  accumulation_ = {0.0f, static_cast<float>(labels_in(batch, part))};
   std::vector<graph::Feed> all;
   const auto add_part = [&](graph::ValueId id, const void* data, std::vector<std::int64_t> dims) {
     const void* const from = part_of(data, dims, training_.graph.value(id).dtype, part, parts);
@@ -193,8 +183,9 @@ std::vector<graph::Feed> TrainingStep::feeds(const data::BatchView& batch, std::
 graph::RunOptions TrainingStep::options(std::int64_t part, std::int64_t step) const {
   graph::RunOptions out;
   out.step = static_cast<std::uint64_t>(step);
-  out.part = static_cast<std::uint64_t>((sums_ ? sums_->terms().begin + part : part) + worker_ * config_.accumulate);
-  if (sums_ || part + 1 < config_.accumulate) out.last = training_.update_begin;
+  out.part = static_cast<std::uint64_t>(terms().begin + part + worker_ * config_.accumulate);
+  if (sums_) out.last = training_.update_begin;
+  if (device_sums_) out.last = device_sums_->stretches(part).front();
   // A rank whose loss is not finite still takes part in what the others wait for.
   if (!norms_) out.guard = {training_.loss, training_.loss_end};
   return out;
@@ -205,13 +196,37 @@ void TrainingStep::launch(const data::BatchView& batch, std::int64_t step, doubl
   if (pipeline_) return launch_pipelined(batch, step, learning_rate);
   if (sums_) return launch_summed(batch, step, learning_rate);
   CHECK(!session_->staged() || staged_step_ == step);
-  shares_ = shares_of(batch);
-  for (std::int64_t part = 0; part < config_.accumulate; ++part) {
-    if (!session_->staged()) session_->stage(feeds(batch, part, step, learning_rate), options(part, step));
-    const bool whole = session_->run_staged();
+  if (device_sums_) return launch_on_device(batch, step, learning_rate);
+  if (!session_->staged()) session_->stage(feeds(batch, 0, step, learning_rate), options(0, step));
+  const bool whole = session_->run_staged();
+  session_->collect(collected_);
+  if (whole) collect_of_update();
+}
+
+// Launches all micro-batches, and the messages between them; nothing is waited for.
+void TrainingStep::sum_on_device(const data::BatchView& batch, std::int64_t step, double learning_rate) {
+  std::vector<std::int64_t> labels;
+  for (std::int64_t part = 0; part < parts(); ++part) labels.push_back(labels_in(batch, part));
+  device_sums_->begin_step(labels);
+  for (std::int64_t part = 0; part < parts(); ++part) {
+    graph::RunOptions stretch = options(part, step);
+    if (!session_->staged()) session_->stage(feeds(batch, part, step, learning_rate), stretch);
+    device_sums_->begin_part(*session_);
+    for (const std::size_t end : device_sums_->stretches(part)) {
+      stretch.last = end;
+      stretch.first == 0 ? static_cast<void>(session_->run_staged()) : session_->run_on(stretch);
+      device_sums_->take(*session_, end);
+      stretch.first = end;
+    }
     session_->collect(collected_);
-    if (!whole) return;
+    device_sums_->end_part();
   }
+  device_sums_->finish(*session_);
+}
+
+void TrainingStep::launch_on_device(const data::BatchView& batch, std::int64_t step, double learning_rate) {
+  sum_on_device(batch, step, learning_rate);
+  session_->run_on(update_options(step));
   collect_of_update();
 }
 
@@ -350,13 +365,15 @@ void TrainingStep::launch_pipelined(const data::BatchView& batch, std::int64_t s
 StepOutcome TrainingStep::finish() {
   const Launched first = launched_.front();
   launched_.pop_front();
+  if (device_sums_) device_sums_->wait();
   if (config_.async > 0) update_summed(first.step, first.learning_rate);
   StepOutcome outcome = summed_;
   const std::uint8_t* at = session_->collected().data();
   const auto next = [&] { return std::exchange(at, at + graph::Session::kCollected); };
   if (!sums_) {
-    add_parts(outcome, next);
-    outcome.asked_to_stop = asked_to_stop_;
+    const StepSum::Totals totals = totals_of_parts(next);
+    outcome.loss = totals.loss, outcome.correct = totals.correct, outcome.counted = totals.counted;
+    outcome.asked_to_stop = totals.asked_to_stop;
   }
   outcome.asked_to_stop = part_.any(outcome.asked_to_stop);
   if (!std::isfinite(outcome.loss)) return outcome;
@@ -375,7 +392,9 @@ void TrainingStep::ask_to_stop() {
 }
 
 dist::GradientSum::Cost TrainingStep::communication() const {
-  dist::GradientSum::Cost cost = sums_ ? sums_->cost() : dist::GradientSum::Cost{};
+  dist::GradientSum::Cost cost = sums_          ? sums_->cost()
+                                 : device_sums_ ? device_sums_->cost()
+                                                : dist::GradientSum::Cost{};
   if (late_sums_) {
     const dist::GradientSum::Cost late = late_sums_->cost();
     cost.bytes_sent += late.bytes_sent;
@@ -398,17 +417,16 @@ dist::GradientSum::Cost TrainingStep::communication() const {
   return cost;
 }
 
-// After a micro-batch whose loss is not finite nothing counts.
-void TrainingStep::add_parts(StepOutcome& outcome, const std::function<const std::uint8_t*()>& next) const {
-  for (std::int64_t part = 0; part < config_.accumulate; ++part) {
-    const double loss = double{scalar<float>(next())};
-    outcome.loss += loss * shares_[static_cast<std::size_t>(part)];
-    if (counts()) {
-      outcome.correct += scalar<std::int32_t>(next());
-      outcome.counted += scalar<std::int32_t>(next());
-    }
-    if (!std::isfinite(loss)) return;
+StepSum::Totals TrainingStep::totals_of_parts(const std::function<const std::uint8_t*()>& next) {
+  std::vector<DeviceStepSum::Counters> own(static_cast<std::size_t>(parts()));
+  for (DeviceStepSum::Counters& part : own) {
+    part.loss = double{scalar<float>(next())};
+    if (!counts()) continue;
+    part.correct = scalar<std::int32_t>(next());
+    part.counted = scalar<std::int32_t>(next());
   }
+  if (device_sums_) return device_sums_->totals(std::move(own), asked_to_stop_);
+  return {own[0].loss, own[0].correct, own[0].counted, asked_to_stop_};
 }
 
 StepOutcome TrainingStep::run(const data::BatchView& batch, std::int64_t step, double learning_rate) {
@@ -430,8 +448,11 @@ std::optional<graph::NotFinite> TrainingStep::explain(const data::BatchView& bat
     std::optional<graph::NotFinite> found = graph::find_not_finite(*session_, fed, options(part, step));
     if (found) return found;
   }
-  if (!sums_) return std::nullopt;
-  fed = sum_parts(batch, step, learning_rate);
+  if (!sums_ && !device_sums_) return std::nullopt;
+  if (device_sums_)
+    sum_on_device(batch, step, learning_rate);
+  else
+    fed = sum_parts(batch, step, learning_rate);
   return graph::find_not_finite(*session_, fed, update_options(step));
 }
 

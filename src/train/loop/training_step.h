@@ -17,6 +17,7 @@
 #include "graph/session/not_finite.h"
 #include "nn/family.h"
 #include "train/config/config.h"
+#include "train/loop/device_step_sum.h"
 #include "train/loop/model_part.h"
 #include "train/loop/norm_exchange.h"
 #include "train/loop/optimizer_shard.h"
@@ -128,8 +129,9 @@ class TrainingStep {
  private:
   void share_updates();
   StepSum::CutsOf cuts_of() const;
-  // On the host micro-batches are summed by StepSum, else by the graph.
   void launch_summed(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  void launch_on_device(const data::BatchView& batch, std::int64_t step, double learning_rate);
+  void sum_on_device(const data::BatchView& batch, std::int64_t step, double learning_rate);
   // Return what the last part was fed, for the update.
   std::vector<graph::Feed> run_parts(const data::BatchView& batch, std::int64_t step, double learning_rate);
   std::vector<graph::Feed> sum_parts(const data::BatchView& batch, std::int64_t step, double learning_rate);
@@ -142,15 +144,16 @@ class TrainingStep {
   std::vector<std::int64_t> sizes_of_part(const data::BatchView& batch) const;
   const graph::Stage& stage() const { return part_.partition().stage; }
   graph::RunOptions update_options(std::int64_t step) const;
-  std::int64_t parts() const;  // of a batch
+  dist::Terms terms() const;  // the micro-batches of this rank's share of a batch, among those of all
+  std::int64_t parts() const { return terms().size(); }
   // The feeds of micro-batch `part`; they point to the members below.
   std::vector<graph::Feed> feeds(const data::BatchView& batch, std::int64_t part, std::int64_t step,
                                  double learning_rate);
   graph::RunOptions options(std::int64_t part, std::int64_t step) const;
   std::int64_t labels_in(const data::BatchView& batch, std::int64_t part) const;
-  std::vector<double> shares_of(const data::BatchView& batch) const;
   void collect_of_update();
-  void add_parts(StepOutcome& outcome, const std::function<const std::uint8_t*()>& next) const;
+  // Of the launched step, from what was collected.
+  StepSum::Totals totals_of_parts(const std::function<const std::uint8_t*()>& next);
 
   const nn::Built& built_;
   const TrainConfig& config_;
@@ -164,10 +167,11 @@ class TrainingStep {
   graph::TrainingGraph training_;
   std::unique_ptr<OptimizerShard> shard_;
   std::unique_ptr<graph::Session> session_;
-  std::unique_ptr<StepSum> sums_;       // null if the graph sums, or if a batch has one part
-  std::unique_ptr<StepSum> late_sums_;  // of what waits for the first stage; null if nothing does
-  std::unique_ptr<Pipeline> pipeline_;  // null if this rank's part of the model is not a stage of it
-  StepOutcome summed_;                  // of the launched step, if it has sums
+  std::unique_ptr<DeviceStepSum> device_sums_;  // the same on a GPU
+  std::unique_ptr<StepSum> sums_;               // on the host; null if a batch has one part
+  std::unique_ptr<StepSum> late_sums_;          // of what waits for the first stage; null if nothing does
+  std::unique_ptr<Pipeline> pipeline_;          // null if this rank's part of the model is not a stage of it
+  StepOutcome summed_;                          // of the launched step, if it has sums
   struct Launched {
     std::int64_t step = 0;
     double learning_rate = 0;
@@ -180,7 +184,6 @@ class TrainingStep {
   int worker_ = 0;
   float rate_ = 0;
   std::array<float, 2> accumulation_{}, average_{};
-  std::vector<double> shares_;  // of the launched step's micro-batches in its loss
 };
 
 }  // namespace mlx::train
