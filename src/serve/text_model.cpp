@@ -178,6 +178,8 @@ class TextModel final : public ServedModel {
   }
 
  private:
+  using Together = std::map<std::int64_t, std::unique_ptr<Running>>;  // by their numbers in batch_
+
   static const data::Tokenizer& tokenizer_of(const ModelSpec& spec) {
     if (spec.model->about().preprocessing.tokenizer) return *spec.model->about().preprocessing.tokenizer;
     throw Error(ErrorKind::kUsage, fmt::format("{} has no tokenizer: it reads numbers, not text", spec.name),
@@ -229,29 +231,39 @@ class TextModel final : public ServedModel {
 
   // Takes texts from the queue while the cache has room for them, and computes a step of all.
   void work_together() {
-    std::map<std::int64_t, std::unique_ptr<Running>> running;
+    Together running;
     while (accept(running)) {
-      drop_abandoned(running);
-      for (infer::FinishedText& finished : batch_->step()) {
-        const auto found = running.find(finished.id);
-        finished.error ? end(*found->second, finished.error) : end(*found->second, finished.text);
-        running.erase(found);
+      const auto gone = [](const Running& text) { return text.generation->exchange->gone(); };
+      drop(running, gone, std::make_exception_ptr(ClientGone{}));
+      try {
+        for (infer::FinishedText& finished : batch_->step()) finish(running, finished);
+      } catch (...) {  // of the pass itself, such as no memory for its plan
+        drop(
+            running, [](const Running& /*text*/) { return true; }, std::current_exception());
       }
     }
   }
 
-  void drop_abandoned(std::map<std::int64_t, std::unique_ptr<Running>>& running) {
-    std::erase_if(running, [this](const auto& each) {
+  void finish(Together& running, const infer::FinishedText& finished) {
+    const auto found = running.find(finished.id);
+    if (found == running.end()) return;  // dropped
+    finished.error ? end(*found->second, finished.error) : end(*found->second, finished.text);
+    running.erase(found);
+  }
+
+  template <class Which>
+  void drop(Together& running, const Which& which, const std::exception_ptr& error) {
+    std::erase_if(running, [&](const auto& each) {
       const auto& [id, text] = each;
-      if (!text->generation->exchange->gone()) return false;
+      if (!which(*text)) return false;
       batch_->cancel(id);
-      end(*text, std::make_exception_ptr(ClientGone{}));
+      end(*text, error);
       return true;
     });
   }
 
   // Waits for a text if none is running. False if there will be no more.
-  bool accept(std::map<std::int64_t, std::unique_ptr<Running>>& running) {
+  bool accept(Together& running) {
     std::unique_lock lock(mutex_);
     if (running.empty()) changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
     while (!queue_.empty()) {

@@ -153,6 +153,18 @@ for bits in 4 8; do
   same "$(json "abs(d['loss'] - $before) < 0.05 * $before")" True
   expect 0 mlx predict "$version" --prompt "mill sto" --temperature 0 --max-tokens 2
   same "$out" ne
+  # Texts that are generated together: in order, the first as it is alone, and the same again.
+  many=(mlx predict "$version" --prompt "mill sto" --max-tokens 9 --seed 3 --temperature 3)
+  expect 0 "${many[@]}" --json
+  alone=$(json "d['texts'][0]['tokens']")
+  expect 0 "${many[@]}" --count 20 --json
+  same "$(json "d['texts'][0]['tokens']")" "$alone"
+  same "$(json "len(d['texts']), all(len(t['tokens']) == 9 for t in d['texts']), len({str(t) for t in d['texts']}) > 9")" "(20, True, True)"
+  texts=$(json "[t['text'] for t in d['texts']]")
+  expect 0 "${many[@]}" --count 20
+  same "$(python3 -c 'import re, sys; print(re.split(r"\n*--- \d+\n", sys.stdin.read())[1:])' <<<"$out")" "$(python3 -c "print([t + '\n' if i == 19 else t for i, t in enumerate($texts)])")"
+  expect 0 mlx predict "$version" --prompt "mill sto" --max-tokens 0 --count 3 --json
+  same "$(json "[t['tokens'] for t in d['texts']]")" "[[], [], []]"
   expect 0 mlx show "$version"
   has "$out" "int$bits"
   error 2 "already int$bits" mlx quantize "$version" --to int4
