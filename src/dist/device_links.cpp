@@ -29,7 +29,7 @@ void agree(Communicator& ranks, const std::string& complaint, ErrorKind kind, co
       throw Error(ranks.rank() == 0 ? kind : ErrorKind::kInterrupted, std::string(as_text(said)), hint);
 }
 
-std::string text_of(const char* problem) {
+std::string complaint_of(const char* problem) {
   return problem ? problem : "";
 }
 
@@ -37,13 +37,13 @@ class NcclLinks final : public DeviceLinks {
  public:
   NcclLinks(Communicator& ranks, const kernels::Device& device)
       : ranks_(ranks), device_(device), calls_(*device.calls->peers), exceptions_(std::uncaught_exceptions()) {
-    agree(ranks, text_of(calls_.missing()), ErrorKind::kMissing, kNoNccl);
+    agree(ranks, complaint_of(calls_.missing()), ErrorKind::kMissing, kNoNccl);
     Bytes id(kernels::kPeerId);
-    agree(ranks, ranks.rank() == 0 ? text_of(calls_.make_id(id.data())) : "", ErrorKind::kIo, kNoMessages);
+    agree(ranks, ranks.rank() == 0 ? complaint_of(calls_.make_id(id.data())) : "", ErrorKind::kIo, kNoMessages);
     broadcast(ranks, 0, id);
     const char* const problem = calls_.join(device, id.data(), ranks.rank(), ranks.ranks(), &peers_);
     try {
-      agree(ranks, text_of(problem), ErrorKind::kIo, kNoMessages);
+      agree(ranks, complaint_of(problem), ErrorKind::kIo, kNoMessages);
     } catch (const Error&) {
       give_up();
       throw;

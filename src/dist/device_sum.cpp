@@ -16,12 +16,12 @@
 namespace mlx::dist {
 namespace {
 
-constexpr std::int64_t kLine = 16;  // a chunk begins at a multiple, as in tree_sum.cpp
+constexpr std::int64_t kChunkLine = 16;  // a chunk begins at a multiple, as in tree_sum.cpp
 constexpr std::chrono::microseconds kShortestLook{20}, kLongestLook{500};
 
 Chunk chunk_of(std::int64_t elements, int rank, int ranks) {
-  const std::int64_t lines = (elements + kLine - 1) / kLine;
-  const auto begin = [&](std::int64_t part) { return std::min(elements, part * lines / ranks * kLine); };
+  const std::int64_t lines = (elements + kChunkLine - 1) / kChunkLine;
+  const auto begin = [&](std::int64_t part) { return std::min(elements, part * lines / ranks * kChunkLine); };
   return {begin(rank), begin(rank + 1)};
 }
 
@@ -37,7 +37,7 @@ std::int64_t to_receive(std::int64_t elements, int rank, int ranks, int terms) {
   return nodes * chunk_of(elements, rank, ranks).size();
 }
 
-constexpr std::int64_t kElement = sizeof(float);
+constexpr std::int64_t kFloatBytes = sizeof(float);
 
 }  // namespace
 
@@ -197,7 +197,7 @@ void DeviceSum::bring_to_all(float* sum, std::int64_t elements) {
 }
 
 void DeviceSum::request(const std::vector<kernels::PeerMessage>& messages) {
-  for (const kernels::PeerMessage& message : messages) bytes_sent_ += message.leaving * kElement;
+  for (const kernels::PeerMessage& message : messages) bytes_sent_ += message.leaving * kFloatBytes;
   links_->exchange(messages);
 }
 
@@ -244,7 +244,7 @@ Traffic DeviceSum::traffic(const std::vector<SummedArray>& arrays, int ranks, in
     const std::int64_t nodes = nodes_on(rank, ranks, terms);
     for (const BucketLayout::Bucket& bucket : layout_of(arrays, ranks).buckets) {
       const std::int64_t own = chunk_of(bucket.elements, rank, ranks).size();
-      of.bytes += (nodes * (bucket.elements - own) + (ranks - 1) * own) * kElement;
+      of.bytes += (nodes * (bucket.elements - own) + (ranks - 1) * own) * kFloatBytes;
       of.messages += (nodes + 1) * (ranks - 1);
     }
     if (of.bytes > most.bytes) most = of;
@@ -261,7 +261,7 @@ std::int64_t DeviceSum::memory(const std::vector<SummedArray>& arrays, int ranks
     elements += nodes * bucket.elements;
     received = std::max(received, to_receive(bucket.elements, ranks - 1, ranks, terms));
   }
-  return (elements + received) * kElement;
+  return (elements + received) * kFloatBytes;
 }
 
 }  // namespace mlx::dist
