@@ -239,14 +239,21 @@ class Launcher {
   bool again_ = false;
 };
 
+std::vector<dist::Host> named_hosts(const TrainCommand& options, Context& context) {
+  if (!options.hosts.empty()) return dist::parse_hosts(options.hosts);
+  if (!options.hostfile.empty())
+    return dist::parse_hostfile(read_text(join_path(context.folder(), options.hostfile)), options.hostfile);
+  return {{dist::kThisHost, options.ranks == kNotGiven ? 1 : static_cast<int>(options.ranks)}};
+}
+
 }  // namespace
 
 std::vector<dist::Host> hosts_of(const TrainCommand& options, Context& context) {
-  const int given = (options.ranks != 0) + !options.hosts.empty() + !options.hostfile.empty();
+  const int given = (options.ranks != kNotGiven) + !options.hosts.empty() + !options.hostfile.empty();
   if (given > 1) fail(ErrorKind::kUsage, "--ranks, --hosts and --hostfile exclude each other");
   if (options.ship && options.hosts.empty() && options.hostfile.empty())
     fail(ErrorKind::kUsage, "--ship is for --hosts and --hostfile");
-  if (options.ranks < 0 || options.ranks > kMostRanks)
+  if (options.ranks != kNotGiven && (options.ranks < 1 || options.ranks > kMostRanks))
     fail(ErrorKind::kUsage, "--ranks {}: expected 1 to {}", options.ranks, kMostRanks);
   if (options.min_ranks < 0 || options.min_ranks > kMostRanks)
     fail(ErrorKind::kUsage, "--min-ranks {}: expected 1 to {}", options.min_ranks, kMostRanks);
@@ -256,10 +263,11 @@ std::vector<dist::Host> hosts_of(const TrainCommand& options, Context& context) 
     fail(ErrorKind::kUsage, "--pp {}: expected the number of stages of a model", options.pp);
   if (options.verify_every < 0)
     fail(ErrorKind::kUsage, "--verify-every {}: expected a number of steps", options.verify_every);
-  if (!options.hosts.empty()) return dist::parse_hosts(options.hosts);
-  if (!options.hostfile.empty())
-    return dist::parse_hostfile(read_text(join_path(context.folder(), options.hostfile)), options.hostfile);
-  return {{dist::kThisHost, std::max(1, static_cast<int>(options.ranks))}};
+  const std::vector<dist::Host> hosts = named_hosts(options, context);
+  if (options.min_ranks > dist::ranks_on(hosts))
+    fail(ErrorKind::kUsage, "--min-ranks {}: there are {}", options.min_ranks,
+         counted(static_cast<std::uint64_t>(dist::ranks_on(hosts)), "rank"));
+  return hosts;
 }
 
 std::string where_text(const TrainCommand& options) {

@@ -20,7 +20,7 @@ struct TrainCommand {
   std::string config = "train.toml", resume, trace, device, precision, numerics, memory;
   std::vector<std::string> sets;
   bool force = false, fresh = false, profile = false, merge = false;
-  std::int64_t ranks = 0;                                                                  // 0: not given
+  std::int64_t ranks = kNotGiven;
   std::int64_t tp = kNotGiven, pp = kNotGiven, async = kNotGiven, sync_every = kNotGiven;  // set those of [train]
   std::string zero;                                                                        // the config's
   std::string hosts, hostfile;

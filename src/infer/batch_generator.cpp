@@ -233,7 +233,7 @@ struct BatchGenerator::State {
     for (Entry& each : texts)
       if (each.second.pending() == 1) all.push_back(&each);
     const auto next = std::ranges::find_if(all, [&](const Entry* each) { return each->first > last_decoded; });
-    if (all.size() > static_cast<std::size_t>(kMostTexts)) std::ranges::rotate(all, next);
+    if (all.size() > static_cast<std::size_t>(kMostTexts)) std::rotate(all.begin(), next, all.end());
     all.resize(std::min(all.size(), static_cast<std::size_t>(kMostTexts)));
     if (!all.empty()) last_decoded = all.back()->first;
     return all;
@@ -267,10 +267,10 @@ struct BatchGenerator::State {
 
   // Writes nothing to the cache.
   void pass_of_nothing(std::int64_t rows, std::int64_t tokens) {
-    const std::vector<std::int32_t> ids(static_cast<std::size_t>(rows * tokens), 0), positions(ids),
+    const std::vector<std::int32_t> zeros(static_cast<std::size_t>(rows * tokens), 0),
         nowhere(static_cast<std::size_t>(rows * table), -1);
-    session.run({{decoding.ids, ids.data(), {rows, tokens}},
-                 {decoding.positions, positions.data(), {rows}},
+    session.run({{decoding.ids, zeros.data(), {rows, tokens}},
+                 {decoding.positions, zeros.data(), {rows}},
                  {decoding.blocks, nowhere.data(), {rows, table}}});
   }
 

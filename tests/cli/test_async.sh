@@ -79,6 +79,9 @@ for other in --balance '--zero 1' '--sync-every 4 --set train.accumulate=1'; do
   # shellcheck disable=SC2086
   error 2 'async = 2: ' mlx train -c mlp.toml --set train.accumulate=4 --ranks 2 --async 2 $other
 done
+# bug: no ranks, and more that must be left than there are, were accepted.
+error 2 '--ranks 0: expected 1 to' mlx train -c mlp.toml --ranks 0
+error 2 '--min-ranks 3: there are 2 ranks' mlx train -c mlp.toml --ranks 2 --min-ranks 3
 error 2 'leave async or pp out' mlx train -c llama.toml --ranks 2 --async 2 --pp 2
 error 2 'leave async or tp out' mlx train -c llama.toml --ranks 2 --async 2 --tp 2
 error 9 'at step' mlx train -c mlp.toml --set train.learning_rate=1000 --set train.optimizer=sgd --set train.loss=mse --set train.accumulate=2 --async 2 --ranks 2

@@ -165,6 +165,11 @@ for bits in 4 8; do
   same "$(python3 -c 'import re, sys; print(re.split(r"\n*--- \d+\n", sys.stdin.read())[1:])' <<<"$out")" "$(python3 -c "print([t + '\n' if i == 19 else t for i, t in enumerate($texts)])")"
   expect 0 mlx predict "$version" --prompt "mill sto" --max-tokens 0 --count 3 --json
   same "$(json "[t['tokens'] for t in d['texts']]")" "[[], [], []]"
+  # bug: bytes of weights of four bits, and scales, counted as parameters.
+  expect 0 mlx show "$version" --json
+  parameters=$(json "d['layers'][-1]['parameters']")
+  expect 0 mlx show wide@v1 --json
+  same "$parameters" "$(json "d['layers'][-1]['parameters']")"
   expect 0 mlx show "$version"
   has "$out" "int$bits"
   error 2 "already int$bits" mlx quantize "$version" --to int4

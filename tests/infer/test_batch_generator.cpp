@@ -81,6 +81,7 @@ TEST_CASE("batch generator: texts together have the tokens that each has alone")
     requests.push_back(request_of(prompt_of(290), 200, 1));  // fills the context more than once
     requests.push_back(request_of(prompt_of(5, 2), 0, 1));
     std::vector<std::vector<std::int32_t>> expected;
+    expected.reserve(requests.size());
     for (const TextRequest& request : requests) expected.push_back(alone(one, request));
     for (const std::int64_t positions : {384, 1000, 20000}) {  // one text at a time, few, all
       CAPTURE(positions);

@@ -147,11 +147,11 @@ TEST_CASE("generate: what is wrong with a request is said with 400") {
       {ask_for("a", R"("seed":1,"seed":1)"), "'seed' is given twice"},
   };
   for (const char* target : {kGenerate, kStream}) {
-    for (const auto& [body, why] : cases) {
-      CAPTURE(body);
-      const Answer answer = ask(server.port(), post_to(target, body));
+    for (const auto& one : cases) {
+      CAPTURE(one.first);
+      const Answer answer = ask(server.port(), post_to(target, one.first));
       CHECK(answer.status == 400);
-      CHECK_MESSAGE(answer.error().find(why) != std::string::npos, answer.body);
+      CHECK_MESSAGE(answer.error().find(one.second) != std::string::npos, answer.body);
     }
     CHECK(ask(server.port(), get(target)).status == 405);
   }

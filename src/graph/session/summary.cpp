@@ -22,6 +22,12 @@ kernels::Shape shape_at(const Graph& graph, ValueId id, const std::vector<std::i
   return absent;
 }
 
+// Of input `i` of a node, a parameter: weights of four bits are two a byte, and scales of weights are no parameters.
+std::int64_t parameters_in(const Node& node, std::size_t i, const kernels::Shape& shape) {
+  if (node.op != Op::kLinearGroups || i == 0) return shape.count();
+  return i == 2 ? 0 : shape.dtype == DType::kU8 ? 2 * shape.count() : shape.count();
+}
+
 LayerRow row_of(const Graph& graph, const Node& node, const std::vector<std::int64_t>& sizes,
                 std::unordered_set<ValueId>& counted) {
   LayerRow row;
@@ -33,11 +39,12 @@ LayerRow row_of(const Graph& graph, const Node& node, const std::vector<std::int
   row.output = graph.value(node.outputs.at(0)).dims;
   row.dtype = graph.value(node.outputs.at(0)).dtype;
   std::vector<kernels::Shape> inputs, outputs;
-  for (const ValueId id : node.inputs) {
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId id = node.inputs[i];
     inputs.push_back(shape_at(graph, id, sizes));
     if (id == kNone || graph.value(id).role != Role::kParameter || !counted.insert(id).second) continue;
     row.parameters.push_back(graph.value(id).name);
-    row.parameter_count += inputs.back().count();
+    row.parameter_count += parameters_in(node, i, inputs.back());
   }
   for (const ValueId id : node.outputs) outputs.push_back(shape_at(graph, id, sizes));
   // Adds absent optional inputs, because cost rules may look at them.
