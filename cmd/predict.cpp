@@ -21,6 +21,10 @@ int run_predict(const PredictOptions& options, Context& context) {
   const infer::Takes takes = model.signature().takes;
   if (takes != infer::Takes::kText && !(options.tokens.empty() && options.logits.empty()))
     fail(ErrorKind::kUsage, "--tokens and --logits are for models of text; {} is none", asked.version.name());
+  if (takes != infer::Takes::kText && options.chat)
+    fail(ErrorKind::kUsage, "--chat is for models of text; {} is none", asked.version.name());
+  if (!options.chat && !options.system.empty()) fail(ErrorKind::kUsage, "--system is for --chat");
+  if (options.chat) return predict_chat(options, inputs, context);
   if (takes == infer::Takes::kImages) return predict_images(options, inputs, context);
   if (takes == infer::Takes::kRows) return predict_rows(options, inputs, context);
   const bool prompts = takes == infer::Takes::kText && options.inputs == std::vector<std::string>{"-"};
@@ -60,6 +64,8 @@ Command add_predict() {
       option("--logits", "FILE", options->logits,
              "Write the logits behind each token of the prompt as npy (f32, tokens x vocabulary), and no text",
              Complete::kFile),
+      flag("--chat", options->chat, "Answer in a conversation, each message a line; with --json, JSON messages"),
+      option("--system", "TEXT", options->system, "What a conversation begins with, from the system"),
       integer("--max-tokens", "N", options->max_tokens, "Write at most N tokens (default: 200)"),
       number("--temperature", "T", options->temperature,
              "Below 1 favours likely tokens; 0 always takes the likeliest (default: 0.8)"),
@@ -91,7 +97,9 @@ Command add_predict() {
                       "ls *.pgm | mlx predict clf - --out -",
                       "mlx predict gpt --prompt 'In the beginning' --max-tokens 100",
                       "mlx predict gpt@v2 --temperature 0 --json < prompt.txt",
-                      "mlx predict lm --tokens '1 15 7' --logits out.npy"};
+                      "mlx predict lm --tokens '1 15 7' --logits out.npy",
+                      "mlx predict lm --chat --system 'Answer in one sentence.'",
+                      "mlx predict lm --chat messages.json --json"};
   command.run = [options](Context& context) { return run_predict(*options, context); };
   return command;
 }

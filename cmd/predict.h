@@ -9,6 +9,7 @@
 #include "cmd/asked_model.h"
 #include "cmd/cli/cli.h"
 #include "infer/model.h"
+#include "infer/sampling.h"
 
 namespace mlx::cmd {
 
@@ -23,6 +24,8 @@ struct PredictOptions {
   std::int64_t max_tokens = 200, top_k = 0, seed = 1, count = 1;
   double temperature = 0.8, top_p = 1, min_p = 0, typical = 1, repetition = 1, frequency = 0, presence = 0;
   std::vector<std::string> bias;  // "42=-100"
+  bool chat = false;
+  std::string system;
 };
 
 struct PredictInputs {
@@ -41,5 +44,7 @@ Prompt prompt_of(const PredictOptions& options, const PredictInputs& inputs, Con
 std::vector<std::int32_t> given_tokens(const PredictOptions& options, const PredictInputs& inputs);  // --tokens
 int predict_logits(const PredictOptions& options, const PredictInputs& inputs, Context& context);    // --logits
 int predict_text(const PredictOptions& options, const PredictInputs& inputs, Context& context);
+int predict_chat(const PredictOptions& options, const PredictInputs& inputs, Context& context);  // --chat
+infer::Sampling checked_sampling(const PredictOptions& options);  // kUsage for what is out of range
 
 }  // namespace mlx::cmd

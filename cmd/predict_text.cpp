@@ -253,6 +253,11 @@ Speed together(const infer::TextRequest& request, std::int64_t count, const infe
 
 }  // namespace
 
+infer::Sampling checked_sampling(const PredictOptions& options) {
+  check(options);
+  return sampling_of(options);
+}
+
 Prompt prompt_of(const PredictOptions& options, const PredictInputs& inputs, Context& context) {
   if (!options.tokens.empty()) return {"", given_tokens(options, inputs)};
   const data::Tokenizer& tokenizer = tokenizer_of(inputs);

@@ -764,6 +764,8 @@ complete -c mlx -n '__mlx_at "predict"' -l top -x -d 'The N likeliest classes of
 complete -c mlx -n '__mlx_at "predict"' -s p -l prompt -x -d 'The text to continue (default: standard input)'
 complete -c mlx -n '__mlx_at "predict"' -l tokens -x -d 'The prompt as numbers of tokens: "1 15 7"'
 complete -c mlx -n '__mlx_at "predict"' -l logits -r -F -d 'Write the logits behind each token of the prompt as npy (f32, tokens x vocabulary), and no text'
+complete -c mlx -n '__mlx_at "predict"' -l chat -d 'Answer in a conversation, each message a line; with --json, JSON messages'
+complete -c mlx -n '__mlx_at "predict"' -l system -x -d 'What a conversation begins with, from the system'
 complete -c mlx -n '__mlx_at "predict"' -l max-tokens -x -d 'Write at most N tokens (default: 200)'
 complete -c mlx -n '__mlx_at "predict"' -l temperature -x -d 'Below 1 favours likely tokens; 0 always takes the likeliest (default: 0.8)'
 complete -c mlx -n '__mlx_at "predict"' -l top-k -x -d 'Only the K likeliest tokens (default: 0, all)'

@@ -282,6 +282,24 @@ std::shared_ptr<const data::Tokenizer> inner_tokenizer_of(const GgufTensors& fil
   return tokenizer;
 }
 
+// The chat template, and the tokens around a text and behind an answer in the words of `transformers`.
+void keep_chat(const GgufTensors& file, Model& model) {
+  const auto chat = GgufKeys(file.metadata, "tokenizer.", file.place).string("chat_template");
+  if (!chat) return;
+  model.kept["chat_template.jinja"] = *chat;
+  constexpr std::int64_t kMostTokens = std::int64_t{1} << 31;
+  const GgufKeys keys(file.metadata, "tokenizer.ggml.", file.place);
+  Json ids = Json::object();
+  for (const char* const name : {"bos_token_id", "unknown_token_id"})
+    if (const auto id = keys.integer(name, 0, kMostTokens))
+      ids[std::string_view(name).starts_with("bos") ? "bos_token_id" : "unk_token_id"] = *id;
+  Json ends = Json::array();
+  for (const char* const name : {"eos_token_id", "eot_token_id", "eom_token_id"})
+    if (const auto id = keys.integer(name, 0, kMostTokens)) ends.push_back(*id);
+  if (!ends.empty()) ids["eos_token_id"] = ends;
+  if (!ids.empty()) model.kept["generation_config.json"] = canonical(ids);
+}
+
 std::vector<std::string> tensors_not_finite(const GgufTensors& file) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : file.tensors) {
@@ -319,8 +337,7 @@ OutsideModel read_gguf(const std::string& path, std::int64_t context) {
   out.model.precision = precision_of(decoder.graph);
   out.model.preprocessing.tokenizer = inner_tokenizer_of(*file, config);
   out.model.graph = std::move(decoder.graph);
-  if (const auto chat = GgufKeys(file->metadata, "tokenizer.", file->place).string("chat_template"))
-    out.model.kept["chat_template.jinja"] = *chat;
+  keep_chat(*file, out.model);
   return out;
 }
 

@@ -186,6 +186,26 @@ void configurations() {
       seed("gguf", as_bytes(R"({"architectures":[")" + name + R"(ForCausalLM"],)" + sizes + rope + "}"));
 }
 
+// Templates as chats have them, and one of each thing that they may hold.
+void chat_templates() {
+  const std::string_view templates[] = {
+      "{{ bos_token }}{% for m in messages %}{{ '<|' + m['role'] + '|>\n' + m.content|trim + '<|end|>' }}\n{% endfor %}"
+      "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}",
+      "{%- set ns = namespace(last=messages|length - 1, found=false) -%}{%- for m in messages[::-1] %}\n  {%- if not "
+      "ns.found and m.role == \"user\" and m.content is string %}{% set ns.found = true %}{% set ns.last = loop.index0 "
+      "%}{% endif %}\n{%- endfor %}{{- ns.last ~ messages[ns.last:]|tojson(indent=2) }}",
+      "{% macro say(m, end='x') %}[{{ m.content.split('x')[-1].lstrip('\\n')|default('d', true) }}{{ end }}]{% "
+      "endmacro %}"
+      "{% for k, v in messages[0].items() if v is not none %}{{ say(messages[1], end=k) }}{% else %}-{% endfor %}",
+      "{% set t %}\n{{ messages|map(attribute='role')|join(', ') }}{% endset %}{{ t.upper() if t else "
+      "strftime_now('%d') "
+      "}}{# c #}{% raw %}{{ }}{% endraw %}{{ [1, 2.5, {'a': (1,)}, none] }}{{ range(3)|list }}",
+      "{% if messages|selectattr('role', 'equalto', 'system')|list|length > 1 %}{{ raise_exception('two') }}{% elif "
+      "'a' "
+      "not in 'abc' %}{% endif %}{% generation %}{{ 7 // 2 * -3 % 4 }}{% endgeneration %}"};
+  for (const std::string_view text : templates) seed("templates", as_bytes(text));
+}
+
 // A small language model with a tensor of every type, and one of each kind of tokenizer.
 void language_models() {
   for (const bool bytes : {false, true}) {
@@ -370,6 +390,7 @@ int main(int argc, char** argv) {
     headers();
     language_models();
     configurations();
+    chat_templates();
     language_models();
     shards();
     tables();

@@ -1,0 +1,42 @@
+// Conversations with a language model, in the form that its chat template gives them. Used by `mlx predict --chat`.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "infer/jinja/template.h"
+#include "nn/model.h"
+
+namespace mlx::infer {
+
+class Chat {
+ public:
+  // Throws kUsage if the model has no chat template, no tokenizer, or a template that is not supported. `name`: the
+  // model's, for messages. `model` must outlive the result.
+  Chat(const nn::Model& model, const std::string& name);
+
+  // The conversation so far, and the beginning of an answer. `messages`: an array of objects with a role. `now`: for
+  // templates that write a date. Throws kUsage for messages that the template refuses.
+  std::string prompt(const Json& messages, const std::tm& now) const;
+  // Names of special tokens in the text become those tokens, whoever wrote them, as in transformers and llama.cpp.
+  std::vector<std::int32_t> tokens(const std::string& prompt) const;
+  // Whether this token ends an answer.
+  bool ends(std::int32_t token) const { return ends_.contains(token); }
+  // What a token adds to an answer; nothing for a special one.
+  std::string piece(std::int32_t token, bool first) const;
+
+ private:
+  std::shared_ptr<const data::Tokenizer> tokenizer_;
+  jinja::Template template_;
+  std::vector<std::pair<std::string, std::string>> names_;  // "bos_token" and the like
+  std::set<std::int32_t> ends_;
+};
+
+// Throws kUsage, naming `what`, unless it is an array, not empty, of objects with a role and a content.
+void check_messages(const Json& messages, const std::string& what);
+
+}  // namespace mlx::infer
