@@ -43,6 +43,7 @@ bool apply_test(std::string_view name, const Value& value, const Arguments& argu
 bool has_method(const Value& value, std::string_view name);
 Value call_method(const Value& value, std::string_view name, const Arguments& arguments, Budget& budget);
 
+void need_defined(const Value& value);  // throws Fault
 // value[key], and value.key, which differ where a key has the name of a method.
 Value item_named(const Value& value, const Value& key, Budget& budget);
 Value attribute_of(const Value& value, const std::string& name);

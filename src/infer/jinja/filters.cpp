@@ -142,14 +142,14 @@ Value string_filter(const Value& value, const Arguments& arguments, Budget& budg
 
 Value items_filter(const Value& value, const Arguments& arguments, Budget& budget) {
   (void)GivenArguments("items", arguments, {});
-  if (value.is<Undefined>()) return list_value({}, Form::kOnce, budget);
+  if (value.is<Undefined>()) return list_value({}, ListKind::kOnce, budget);
   if (!value.is_dict()) fault(fmt::format("items: a dict is needed, not {}", type_name(value)));
-  return list_value(members(call_method(value, "items", {}, budget), budget), Form::kOnce, budget);
+  return list_value(members(call_method(value, "items", {}, budget), budget), ListKind::kOnce, budget);
 }
 
 Value list_filter(const Value& value, const Arguments& arguments, Budget& budget) {
   (void)GivenArguments("list", arguments, {});
-  return list_value(members(value, budget), Form::kList, budget);
+  return list_value(members(value, budget), ListKind::kList, budget);
 }
 
 Value reverse_filter(const Value& value, const Arguments& arguments, Budget& budget) {
@@ -157,7 +157,7 @@ Value reverse_filter(const Value& value, const Arguments& arguments, Budget& bud
   if (value.is_string()) return slice(value, {None{}}, {None{}}, {std::int64_t{-1}}, budget);
   std::vector<Value> all = members(value, budget);
   std::ranges::reverse(all);
-  return list_value(std::move(all), Form::kOnce, budget);
+  return list_value(std::move(all), ListKind::kOnce, budget);
 }
 
 Value abs_filter(const Value& value, const Arguments& arguments, Budget&) {
@@ -215,16 +215,17 @@ Value map_filter(const Value& value, const Arguments& arguments, Budget& budget)
     const GivenArguments given("map", arguments, {"attribute", "default"});
     for (const Value& member : members(value, budget)) {
       Value found = path_of(member, given.needed(0), budget);
-      out.push_back(found.is<Undefined>() && given[1] ? *given[1] : std::move(found));
+      if (found.is<Undefined>() && given[1]) found = *given[1];
+      out.push_back(std::move(found));
     }
-    return list_value(std::move(out), Form::kOnce, budget);
+    return list_value(std::move(out), ListKind::kOnce, budget);
   }
   const std::string& name = name_in(arguments, 0, "map");
   check_filter_name(name);
   if (name == "map" || name.starts_with("select") || name.starts_with("reject")) unsupported("map of " + name);
   const Arguments rest = rest_of(arguments, 1);
   for (const Value& member : members(value, budget)) out.push_back(apply_filter(name, member, rest, budget));
-  return list_value(std::move(out), Form::kOnce, budget);
+  return list_value(std::move(out), ListKind::kOnce, budget);
 }
 
 template <bool kAttribute, bool kKeep>
@@ -240,7 +241,7 @@ Value select_filter(const Value& value, const Arguments& arguments, Budget& budg
     const bool holds = tests ? apply_test(arguments.values[kTest].string(), asked, rest, budget) : truth(asked);
     if (holds == kKeep) out.push_back(member);
   }
-  return list_value(std::move(out), Form::kOnce, budget);
+  return list_value(std::move(out), ListKind::kOnce, budget);
 }
 
 constexpr Filter kFilters[] = {
@@ -273,6 +274,14 @@ constexpr Filter kFilters[] = {
     {"trim", by_method<kStrip>},
     {"upper", by_method<kUpper>},
 };
+
+// What is left when a number is divided by 2, as Python has it: 0 or 1 of an integer.
+double half_left(const Value& value) {
+  if (!value.is_number()) fault(fmt::format("the test is for numbers, not {}", type_name(value)));
+  if (value.is_integer()) return value.integer() % 2 == 0 ? 0 : 1;
+  const double left = std::fmod(value.number(), 2);
+  return left < 0 ? left + 2 : left;
+}
 
 const Value& tested_against(const Arguments& arguments) {
   if (arguments.values.size() != 1 || !arguments.named.empty()) fault("the test takes one value");
@@ -316,8 +325,8 @@ constexpr Test kTests[] = {
     {"false", [](const Value& value, const Arguments&, Budget&) { return value.is<bool>() && value.integer() == 0; }},
     {"callable",
      [](const Value& value, const Arguments&, Budget&) { return value.is<const Macro*>() || value.is<Function>(); }},
-    {"odd", [](const Value& value, const Arguments&, Budget&) { return integer_of(value) % 2 != 0; }},
-    {"even", [](const Value& value, const Arguments&, Budget&) { return integer_of(value) % 2 == 0; }},
+    {"odd", [](const Value& value, const Arguments&, Budget&) { return half_left(value) == 1; }},
+    {"even", [](const Value& value, const Arguments&, Budget&) { return half_left(value) == 0; }},
     {"divisibleby",
      [](const Value& value, const Arguments& arguments, Budget&) {
        const std::int64_t by = integer_of(tested_against(arguments));

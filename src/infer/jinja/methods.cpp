@@ -30,8 +30,9 @@ Value strip(const std::string& text, const Arguments& arguments, Budget& budget)
 
 Value list_of(const std::vector<std::string_view>& parts, Budget& budget) {
   std::vector<Value> items;
+  items.reserve(parts.size());
   for (const std::string_view part : parts) items.push_back(string_value(std::string(part), budget));
-  return list_value(std::move(items), Form::kList, budget);
+  return list_value(std::move(items), ListKind::kList, budget);
 }
 
 Value split_text(const std::string& text, const Arguments& arguments, Budget& budget) {
@@ -228,12 +229,12 @@ Value call_dict_method(const Value& value, std::string_view name, const Argument
   std::vector<Value> items;
   for (const auto& [key, item] : dict.items) {
     if (name == "items") {
-      items.push_back(list_value({key, item}, Form::kTuple, budget));
+      items.push_back(list_value({key, item}, ListKind::kTuple, budget));
     } else {
       items.push_back(name == "keys" ? key : item);
     }
   }
-  return list_value(std::move(items), Form::kView, budget);
+  return list_value(std::move(items), ListKind::kView, budget);
 }
 
 Value call_list_method(const Value& value, std::string_view name, const Arguments& arguments, Budget& budget) {
@@ -285,8 +286,8 @@ bool has_method(const Value& value, std::string_view name) {
   if (value.is_string()) return text_method(name) || is_one_of(kOtherTextMethods, name);
   if (value.is_dict()) return is_one_of(kDictMethods, name) || is_one_of(kOtherDictMethods, name);
   if (!value.is_list()) return false;
-  if (value.list().form >= Form::kView) return false;
-  return is_one_of(kListMethods, name) || (value.list().form == Form::kList && is_one_of(kOtherListMethods, name));
+  if (value.list().kind >= ListKind::kView) return false;
+  return is_one_of(kListMethods, name) || (value.list().kind == ListKind::kList && is_one_of(kOtherListMethods, name));
 }
 
 Value call_method(const Value& value, std::string_view name, const Arguments& arguments, Budget& budget) {
@@ -301,13 +302,16 @@ Value call_method(const Value& value, std::string_view name, const Arguments& ar
   unsupported(fmt::format("the method '{}' of {}", name, type_name(value)));
 }
 
+void need_defined(const Value& value) {
+  if (!value.is<Undefined>()) return;
+  const Undefined& nothing = std::get<Undefined>(value.held);
+  fault(nothing.name ? fmt::format("'{}' is undefined", *nothing.name) : "the value is undefined");
+}
+
 Value item_named(const Value& value, const Value& key, Budget& budget) {
   budget.steps();
-  if (value.is<Undefined>()) {
-    const Undefined& nothing = std::get<Undefined>(value.held);
-    fault(nothing.name ? fmt::format("'{}' is undefined", *nothing.name) : "the value is undefined");
-  }
-  if (value.is_dict()) {
+  need_defined(value);
+  if (value.is_dict() && !key.is_list() && !key.is_dict()) {
     if (const Value* const found = item_of(value.dict(), key, budget)) return *found;
   } else if ((value.is_list() || value.is_string()) && key.is_integer()) {
     return item_at(value, key.integer(), budget);
@@ -318,10 +322,7 @@ Value item_named(const Value& value, const Value& key, Budget& budget) {
 }
 
 Value attribute_of(const Value& value, const std::string& name) {
-  if (value.is<Undefined>()) {
-    const Undefined& nothing = std::get<Undefined>(value.held);
-    fault(nothing.name ? fmt::format("'{}' is undefined", *nothing.name) : "the value is undefined");
-  }
+  need_defined(value);
   if (value.is<Namespace*>()) {
     const auto& values = std::get<Namespace*>(value.held)->values;
     const auto found = values.find(name);

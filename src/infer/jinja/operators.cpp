@@ -74,7 +74,7 @@ Value repeated(const Value& value, std::int64_t times, Budget& budget) {
     budget.steps(part.size());
     items.insert(items.end(), part.begin(), part.end());
   }
-  return list_value(std::move(items), value.list().form, budget);
+  return list_value(std::move(items), value.list().kind, budget);
 }
 
 Value joined(const Value& left, const Value& right, Budget& budget) {
@@ -85,7 +85,7 @@ Value joined(const Value& left, const Value& right, Budget& budget) {
   budget.steps(left.list().items.size() + right.list().items.size());
   std::vector<Value> items = left.list().items;
   items.insert(items.end(), right.list().items.begin(), right.list().items.end());
-  return list_value(std::move(items), left.list().form, budget);
+  return list_value(std::move(items), left.list().kind, budget);
 }
 
 bool is_sequence(const Value& value) {
@@ -108,7 +108,7 @@ Value calculate(std::string_view name, const Value& left, const Value& right, Bu
                     : of_numbers(kind, left.number(), right.number());
   }
   const bool same = (left.is_string() && right.is_string()) ||
-                    (left.is_list() && right.is_list() && left.list().form == right.list().form);
+                    (left.is_list() && right.is_list() && left.list().kind == right.list().kind);
   if (kind == '+' && same) return joined(left, right, budget);
   if (kind == '*' && is_sequence(left) && right.is_integer()) return repeated(left, right.integer(), budget);
   if (kind == '*' && is_sequence(right) && left.is_integer()) return repeated(right, left.integer(), budget);

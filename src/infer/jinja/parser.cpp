@@ -28,7 +28,7 @@ class Parser {
       const Token token = tokens_.now();
       switch (token.kind) {
         case Token::Kind::kData:
-          out.push_back({.kind = StatementKind::kText, .line = token.line, .text = token.text});
+          out.push_back({.kind = StatementKind::kData, .line = token.line, .text = token.text});
           tokens_.next();
           break;
         case Token::Kind::kVariableBegin:

@@ -72,7 +72,7 @@ class Run {
     budget_.steps();
     line_ = statement.line;
     switch (statement.kind) {
-      case Statement::Kind::kText:
+      case Statement::Kind::kData:
         write(statement.text, out);
         break;
       case Statement::Kind::kOutput:
@@ -140,7 +140,7 @@ class Run {
   }
 
   void assign(const Target& target, Value value, Scope& scope) {
-    if (!target.tuple && value.is_list() && value.list().form == Form::kOnce) need_list(value);
+    if (!target.tuple && value.is_list() && value.list().kind == ListKind::kOnce) need_list(value);
     if (!target.space.empty()) {
       const Value* const space = find(target.space, scope);
       if (!space || !space->is<Namespace*>()) fault(fmt::format("'{}' is no namespace", target.space));
@@ -191,7 +191,7 @@ class Run {
       case Expression::Kind::kList:
       case Expression::Kind::kTuple:
         return list_value(values_of(parts, 0, scope),
-                          expression.kind == Expression::Kind::kTuple ? Form::kTuple : Form::kList, budget_);
+                          expression.kind == Expression::Kind::kTuple ? ListKind::kTuple : ListKind::kList, budget_);
       case Expression::Kind::kDict:
         return dict_of(parts, scope);
       case Expression::Kind::kAttribute:
@@ -203,6 +203,7 @@ class Run {
       }
       case Expression::Kind::kSlice: {
         const std::vector<Value> all = values_of(parts, 0, scope);
+        need_defined(all[0]);
         return slice(all[0], all[1], all[2], all[3], budget_);
       }
       case Expression::Kind::kCall:
@@ -287,7 +288,7 @@ class Run {
       Value key = value_of(*parts[i], scope);
       items.emplace_back(std::move(key), value_of(*parts[i + 1], scope));
     }
-    return dict_value(std::move(items), budget_);
+    return dict_value(items, budget_);
   }
 
   Value concat(const std::vector<ExpressionPtr>& parts, const Scope& scope) {
@@ -401,7 +402,7 @@ class Run {
       items.push_back({at});
       if (__builtin_add_overflow(at, step, &at)) break;
     }
-    return list_value(std::move(items), Form::kView, budget_);
+    return list_value(std::move(items), ListKind::kView, budget_);
   }
 
   Value time_text(const Arguments& arguments) {

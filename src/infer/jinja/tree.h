@@ -69,10 +69,10 @@ struct Macro {
 };
 
 struct Statement {
-  enum class Kind : std::uint8_t { kText, kOutput, kFor, kIf, kSet, kSetBlock, kMacro, kBlock, kBreak, kContinue };
+  enum class Kind : std::uint8_t { kData, kOutput, kFor, kIf, kSet, kSetBlock, kMacro, kBlock, kBreak, kContinue };
   Kind kind{};
   int line = 0;
-  std::string text{};                   // of kText
+  std::string text{};                   // of kData
   std::vector<ExpressionPtr> values{};  // kOutput: one; kSet: one; kSetBlock: filters; kFor: over what
   ExpressionPtr condition{};            // kFor: which members; may be null
   Target target{};                      // kFor, kSet, kSetBlock

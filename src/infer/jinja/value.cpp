@@ -28,10 +28,23 @@ int deeper(int depth, const Value& value) {
 }
 
 bool equal_lists(const List& left, const List& right, Budget& budget) {
-  if (left.form != right.form || left.items.size() != right.items.size()) return false;
+  if (left.kind != right.kind || left.items.size() != right.items.size()) return false;
   for (std::size_t i = 0; i < left.items.size(); ++i)
     if (!equal(left.items[i], right.items[i], budget)) return false;
   return true;
+}
+
+// The item with this key; the number of items if there is none.
+std::size_t place_of(const Dict& dict, const Value& key, Budget& budget) {
+  if (key.is_string()) {
+    const auto found = dict.names.find(key.string());
+    return found == dict.names.end() ? dict.items.size() : found->second;
+  }
+  if (key.is_list() && key.list().kind == ListKind::kTuple) return dict.items.size();  // no dict here has such keys
+  if (key.is_list() || key.is_dict()) fault(fmt::format("{} is no key", type_name(key)));
+  if (dict.names.size() == dict.items.size()) return dict.items.size();
+  const auto found = std::ranges::find_if(dict.items, [&](const auto& item) { return equal(item.first, key, budget); });
+  return static_cast<std::size_t>(found - dict.items.begin());
 }
 
 bool equal_dicts(const Dict& left, const Dict& right, Budget& budget) {
@@ -41,6 +54,13 @@ bool equal_dicts(const Dict& left, const Dict& right, Budget& budget) {
     if (!other || !equal(value, *other, budget)) return false;
   }
   return true;
+}
+
+// By the first items that differ.
+bool less_lists(const List& left, const List& right, Budget& budget) {
+  for (std::size_t i = 0; i < std::min(left.items.size(), right.items.size()); ++i)
+    if (!equal(left.items[i], right.items[i], budget)) return less(left.items[i], right.items[i], budget);
+  return left.items.size() < right.items.size();
 }
 
 // Whether an integer and a float are the same number.
@@ -69,7 +89,7 @@ void unsupported(std::string_view what) {
 }
 
 void need_list(const Value& value) {
-  if (value.is_list() && value.list().form >= Form::kView)
+  if (value.is_list() && value.list().kind >= ListKind::kView)
     unsupported(fmt::format("a {} for a list (the filter 'list' makes one)", type_name(value)));
 }
 
@@ -83,29 +103,30 @@ Value string_value(std::string text, Budget& budget) {
   return {std::make_shared<const std::string>(std::move(text))};
 }
 
-Value list_value(std::vector<Value> items, Form form, Budget& budget) {
+Value list_value(std::vector<Value> items, ListKind kind, Budget& budget) {
   budget.steps(items.size());
   auto list = std::make_shared<List>();
   for (const Value& item : items) list->depth = deeper(list->depth, item);
   list->items = std::move(items);
-  list->form = form;
+  list->kind = kind;
   return {std::shared_ptr<const List>(std::move(list))};
 }
 
-Value dict_value(std::vector<std::pair<Value, Value>> items, Budget& budget) {
+Value dict_value(const std::vector<std::pair<Value, Value>>& items, Budget& budget) {
   budget.steps(items.size());
   auto dict = std::make_shared<Dict>();
-  for (auto& [key, value] : items) {
+  dict->items.reserve(items.size());
+  for (const auto& [key, value] : items) {
     if (!(key.is_string() || key.is_number() || key.is<None>()))
       unsupported(fmt::format("a key of type {}", type_name(key)));
     dict->depth = deeper(dict->depth, value);
-    if (const Value* const old = item_of(*dict, key, budget)) {
-      *const_cast<Value*>(old) = std::move(value);  // NOLINT(cppcoreguidelines-pro-type-const-cast): of our own dict
+    const std::size_t place = place_of(*dict, key, budget);
+    if (place < dict->items.size()) {
+      dict->items[place].second = value;
       continue;
     }
-    dict->items.emplace_back(std::move(key), std::move(value));
-    const Value& kept = dict->items.back().first;
-    if (kept.is_string()) dict->names.emplace(kept.string(), dict->items.size() - 1);
+    dict->items.emplace_back(key, value);
+    if (key.is_string()) dict->names.emplace(dict->items.back().first.string(), place);
   }
   return {std::shared_ptr<const Dict>(std::move(dict))};
 }
@@ -123,18 +144,18 @@ Value value_of(const Json& json, Budget& budget) {
   if (json.is_array()) {
     std::vector<Value> items;
     for (const Json& item : json) items.push_back(value_of(item, budget));
-    return list_value(std::move(items), Form::kList, budget);
+    return list_value(std::move(items), ListKind::kList, budget);
   }
   std::vector<std::pair<Value, Value>> items;
   for (const auto& [key, item] : json.items()) items.emplace_back(string_value(key, budget), value_of(item, budget));
-  return dict_value(std::move(items), budget);
+  return dict_value(items, budget);
 }
 
 const char* type_name(const Value& value) {
   constexpr const char* kNames[] = {"undefined", "None", "bool",      "int",   "float",   "str",
                                     "list",      "dict", "namespace", "macro", "function"};
   constexpr const char* kForms[] = {"list", "tuple", "view", "generator"};
-  if (value.is_list()) return kForms[static_cast<int>(value.list().form)];
+  if (value.is_list()) return kForms[static_cast<int>(value.list().kind)];
   return kNames[value.held.index()];
 }
 
@@ -142,7 +163,7 @@ bool truth(const Value& value) {
   if (value.is<Undefined>() || value.is<None>()) return false;
   if (value.is_number()) return value.number() != 0;
   if (value.is_string()) return !value.string().empty();
-  if (value.is_list()) return !value.list().items.empty() || value.list().form == Form::kOnce;
+  if (value.is_list()) return !value.list().items.empty() || value.list().kind == ListKind::kOnce;
   if (value.is_dict()) return !value.dict().items.empty();
   return true;
 }
@@ -167,6 +188,8 @@ bool less(const Value& left, const Value& right, Budget& budget) {
   budget.steps();
   if (left.is_integer() && right.is_integer()) return left.integer() < right.integer();
   if (left.is_number() && right.is_number()) return left.number() < right.number();
+  if (left.is_list() && right.is_list() && left.list().kind == right.list().kind)
+    return less_lists(left.list(), right.list(), budget);
   if (!left.is_string() || !right.is_string())
     fault(fmt::format("{} and {} have no order", type_name(left), type_name(right)));
   budget.bytes(std::min(left.string().size(), right.string().size()) / 16);
@@ -188,12 +211,8 @@ bool contains(const Value& holder, const Value& item, Budget& budget) {
 }
 
 const Value* item_of(const Dict& dict, const Value& key, Budget& budget) {
-  if (key.is_string()) return dict.find(key.string());
-  if (key.is_list() || key.is_dict()) fault(fmt::format("{} is no key", type_name(key)));
-  if (dict.names.size() == dict.items.size()) return nullptr;
-  for (const auto& [own, value] : dict.items)
-    if (equal(own, key, budget)) return &value;
-  return nullptr;
+  const std::size_t place = place_of(dict, key, budget);
+  return place < dict.items.size() ? &dict.items[place].second : nullptr;
 }
 
 std::vector<Value> members(const Value& value, Budget& budget) {
@@ -222,7 +241,7 @@ std::vector<Value> members(const Value& value, Budget& budget) {
 std::int64_t length(const Value& value, Budget& budget) {
   if (value.is<Undefined>()) return 0;
   if (value.is_list()) {
-    if (value.list().form == Form::kOnce) need_list(value);
+    if (value.list().kind == ListKind::kOnce) need_list(value);
     return static_cast<std::int64_t>(value.list().items.size());
   }
   if (value.is_dict()) return static_cast<std::int64_t>(value.dict().items.size());
@@ -247,7 +266,7 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
     if (by > 0 ? by >= to - at : by <= to - at) break;
     at += by;
   }
-  if (value.is_list()) return list_value(std::move(taken), value.list().form, budget);
+  if (value.is_list()) return list_value(std::move(taken), value.list().kind, budget);
   std::string text;
   for (const Value& character : taken) text += character.string();
   return string_value(std::move(text), budget);

@@ -79,10 +79,10 @@ struct Value {
 };
 
 // Of what is like a list: what only can be walked, as dict.items() gives, and walked once, as the filter map gives.
-enum class Form : std::uint8_t { kList, kTuple, kView, kOnce };
+enum class ListKind : std::uint8_t { kList, kTuple, kView, kOnce };
 struct List {
   std::vector<Value> items;
-  Form form = Form::kList;
+  ListKind kind = ListKind::kList;
   int depth = 1;
 };
 
@@ -99,9 +99,9 @@ struct Namespace {
 };
 
 Value string_value(std::string text, Budget& budget);
-Value list_value(std::vector<Value> items, Form form, Budget& budget);
+Value list_value(std::vector<Value> items, ListKind kind, Budget& budget);
 // The last of equal keys counts, in the place of the first.
-Value dict_value(std::vector<std::pair<Value, Value>> items, Budget& budget);
+Value dict_value(const std::vector<std::pair<Value, Value>>& items, Budget& budget);
 Value value_of(const Json& json, Budget& budget);
 
 const char* type_name(const Value& value);  // "str", "list"

@@ -15,13 +15,13 @@ constexpr std::uint64_t kScalar = 24;  // bytes, at most, of what is no text
 void append_value(std::string& to, const Value& value, Budget& budget);
 
 void append_list(std::string& to, const List& list, Budget& budget) {
-  to += list.form == Form::kTuple ? '(' : '[';
+  to += list.kind == ListKind::kTuple ? '(' : '[';
   for (std::size_t i = 0; i < list.items.size(); ++i) {
     if (i > 0) to += ", ";
     append_value(to, list.items[i], budget);
   }
-  if (list.form == Form::kTuple && list.items.size() == 1) to += ',';
-  to += list.form == Form::kTuple ? ')' : ']';
+  if (list.kind == ListKind::kTuple && list.items.size() == 1) to += ',';
+  to += list.kind == ListKind::kTuple ? ')' : ']';
 }
 
 void append_dict(std::string& to, const Dict& dict, Budget& budget) {
