@@ -197,7 +197,7 @@ l|join(",");messages|map(attribute="role")|join("|");messages|selectattr("role",
 raise_exception("no");nothing();n|length;none["a"];messages[0]["role"] == "system" and messages|length == 3;-n|abs;not true|not true;l[true];[1, 2;a b;1 +;(q|default({})).c is defined;loop is defined"""
 
 SETS = ("{% set n = -7 %}{% set f = 2.5 %}{% set s = 'ab,cd,,ef' %}{% set w = '  x y\\tz \\n' %}{% set l = [3, 1, 2, 1] %}"
-        "{% set d = {'b': 1, 'a': [1, 2.0, none, true], 'items': 3} %}")
+        "{% set d = {'b': 1, 'a': [1, 2.0, none, true], 'items': 3} %}x")  # a text of blanks only is no prompt
 WORDS = ["the mill", " Hällo ß\n", "世界 🙂", "<think>\nhm\n</think>\n\nyes", "a, b; 'c' \"d\"", "\n\n", "", "x" * 40, "<r>1</r>", "{{ x }}", "\\n\t\u00a0", "<|im_end|>"]
 
 
