@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "cmd/cli/standard_input.h"
 #include "cmd/predict.h"
+#include "infer/batch_generator.h"
 #include "infer/chat.h"
 #include "infer/generate.h"
 
@@ -102,7 +103,13 @@ class Answerer {
       : options_(options),
         sampling_(checked_sampling(options)),
         chat_(inputs.model.about(), inputs.version.name()),
-        generator_(inputs.model, [&context] { context.progress().check_interrupted(); }) {}
+        context_(context) {
+    const infer::TextRequest whole{.prompt = {}, .count = inputs.model.signature().context};
+    if (infer::can_batch(inputs.model))
+      batch_.emplace(inputs.model, infer::cache_positions(inputs.model, whole));
+    else
+      generator_.emplace(inputs.model, [&context] { context.progress().check_interrupted(); });
+  }
 
   std::string prompt(const Json& messages) const { return chat_.prompt(messages, local_now()); }
 
@@ -111,13 +118,13 @@ class Answerer {
               Answer& answer) {
     const std::vector<std::int32_t> tokens = chat_.tokens(prompt);
     answer.prompt_tokens = tokens.size();
-    const std::int64_t room = generator_.context() - static_cast<std::int64_t>(tokens.size());
+    const std::int64_t most = batch_ ? batch_->context() : generator_->context();
+    const std::int64_t room = most - static_cast<std::int64_t>(tokens.size());
     if (tokens.empty()) fail(ErrorKind::kUsage, "the chat template makes nothing of the conversation");
     if (room < 1)
-      throw Error(
-          ErrorKind::kUsage,
-          fmt::format("the conversation has {} tokens, the model's context {}", tokens.size(), generator_.context()),
-          "begin a new one");
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("the conversation has {} tokens, the model's context {}", tokens.size(), most),
+                  "begin a new one");
     struct TurnEnds {};
     const double begun = seconds_now();
     double first = 0;
@@ -130,7 +137,7 @@ class Answerer {
       emit(piece);
     };
     try {
-      (void)generator_.generate(tokens, std::min(options_.max_tokens, room), sampling_, turn, {}, take);
+      draw(tokens, std::min(options_.max_tokens, room), turn, take);
     } catch (const TurnEnds&) {
       answer.end = "stop";
     }
@@ -138,10 +145,30 @@ class Answerer {
   }
 
  private:
+  // A generator of many texts keeps what the conversation's earlier turns have computed.
+  void draw(const std::vector<std::int32_t>& tokens, std::int64_t count, std::uint64_t turn,
+            const std::function<void(std::int32_t)>& take) {
+    if (!batch_) return void(generator_->generate(tokens, count, sampling_, turn, {}, take));
+    const std::int64_t id = batch_->start(
+        {.prompt = tokens, .count = count, .sampling = sampling_, .sample = turn, .stop = {}, .emit = take});
+    try {
+      while (batch_->texts() > 0) {
+        context_.progress().check_interrupted();
+        for (const infer::FinishedText& text : batch_->step())
+          if (text.error) std::rethrow_exception(text.error);
+      }
+    } catch (...) {
+      batch_->cancel(id);
+      throw;
+    }
+  }
+
   const PredictOptions& options_;
   const infer::Sampling sampling_;
   const infer::Chat chat_;
-  infer::Generator generator_;
+  Context& context_;
+  std::optional<infer::Generator> generator_;
+  std::optional<infer::BatchGenerator> batch_;  // instead of it, if the model allows it
 };
 
 Json to_json(const Answer& answer, const std::string& prompt, const PredictOptions& options,

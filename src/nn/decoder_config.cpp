@@ -182,10 +182,10 @@ void check_activation(const ConfigKeys& keys, const std::string& name, std::init
 
 // A window as long as the context hides nothing.
 void read_windows(const ConfigKeys& keys, const std::vector<bool>& sliding, DecoderConfig& config) {
-  constexpr std::int64_t kWindowOfGemma = 4096;  // where it is not said; null says that there is none
-  const bool said = keys.find("sliding_window"), by_default = config.gemma && !keys.object.contains("sliding_window");
-  if (!said && !by_default) return;
-  const std::int64_t window = keys.integer("sliding_window", kMostPositions, kWindowOfGemma);
+  constexpr std::int64_t kUsual = 4096;  // of Gemma and Mistral, if absent; null says that there is none
+  const bool has_usual = config.gemma || config.architecture == "MistralForCausalLM";
+  if (!keys.find("sliding_window") && (!has_usual || keys.object.contains("sliding_window"))) return;
+  const std::int64_t window = keys.integer("sliding_window", kMostPositions, kUsual);
   for (std::size_t i = 0; i < config.blocks.size(); ++i)
     if (sliding[i] && window < config.context) config.blocks[i].window = window;
 }
@@ -232,9 +232,10 @@ void read_rotary(const ConfigKeys& keys, std::int64_t context, DecoderConfig& co
   read_windows(keys, sliding_blocks(keys, config, [=](std::int64_t i) { return used && i >= whole; }), config);
 }
 
-// A soft cap, where there is one.
-float cap_of(const ConfigKeys& keys, const char* key) {
-  return keys.find(key) ? keys.number(key, 1e-3, 1e9) : 0.0f;
+// A soft cap; `usual` if absent, 0 for none, as null says.
+float cap_of(const ConfigKeys& keys, const char* key, float usual) {
+  if (keys.find(key)) return keys.number(key, 1e-3, 1e9);
+  return keys.object.contains(key) ? 0.0f : usual;
 }
 
 // Gemma 2 and 3.
@@ -249,8 +250,8 @@ void read_gemma(const ConfigKeys& keys, std::int64_t context, DecoderConfig& con
     keys.unsupported("use_bidirectional_attention", "causal attention");
   config.qkv_bias = config.output_bias = keys.boolean("attention_bias", false);
   config.tie = keys.boolean("tie_word_embeddings", true);
-  config.score_cap = cap_of(keys, "attn_logit_softcapping");
-  config.logit_cap = cap_of(keys, "final_logit_softcapping");
+  config.score_cap = cap_of(keys, "attn_logit_softcapping", third ? 0.0f : 50.0f);
+  config.logit_cap = cap_of(keys, "final_logit_softcapping", third ? 0.0f : 30.0f);
   // Every second layer has a window in Gemma 2, all but every sixth in Gemma 3.
   const std::int64_t pattern = third ? keys.integer("sliding_window_pattern", kMostLayers, 6) : 2;
   const std::vector<bool> sliding =

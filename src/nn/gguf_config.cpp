@@ -55,8 +55,8 @@ void add_rope(const GgufKeys& keys, const GgufFacts& facts, Json& config) {
                                                         : config["hidden_size"].get<std::int64_t>() / heads;
   if (const std::int64_t turned = keys.integer("rope.dimension_count", 1, kMostOfKey).value_or(head); turned != head)
     keys.unsupported(fmt::format("rotary positions over {} of {} numbers of a head", turned, head), "whole heads");
-  const std::string type = keys.string("rope.scaling.type").value_or("none");
   const double slow = keys.number("rope.scaling.factor").value_or(keys.number("rope.scale_linear").value_or(1));
+  const std::string type = keys.string("rope.scaling.type").value_or(slow == 1 ? "none" : "linear");
   const std::optional<std::int64_t> context = keys.integer("rope.scaling.original_context_length", 1, kMostOfKey);
   (void)keys.boolean("rope.scaling.finetuned");
   if (const double factor = keys.number("rope.scaling.attn_factor").value_or(1); factor != 1)
@@ -64,7 +64,7 @@ void add_rope(const GgufKeys& keys, const GgufFacts& facts, Json& config) {
   if (!facts.rope_factors.empty()) {
     if (type != "none" && type != "linear") keys.unsupported("rope scaling '" + type + "'", kSupportedScalings);
     config["rope_scaling"] = scaling_of_factors(keys, facts, head, theta, context.value_or(kContextOfLlama3));
-  } else if (type == "linear" || (type == "none" && slow != 1)) {
+  } else if (type == "linear") {
     config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", slow}};
   } else if (type == "yarn") {
     config["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", slow}};
@@ -114,7 +114,7 @@ void read_gemma_metadata(const GgufKeys& keys, const GgufFacts& facts, Json& con
   else
     config["query_pre_attn_scalar"] = config["head_dim"];
   for (const char* const cap : {"attn_logit_softcapping", "final_logit_softcapping"})
-    if (const std::optional<double> most = keys.number(cap); most.value_or(0) > 0) config[cap] = *most;
+    if (const std::optional<double> most = keys.number(cap)) config[cap] = *most;
 }
 
 void read_gpt2_metadata(const GgufKeys& keys, const GgufFacts&, Json& config) {

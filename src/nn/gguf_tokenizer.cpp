@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/error.h"
@@ -38,12 +39,17 @@ Vocabulary vocabulary_of(const GgufKeys& keys) {
   return out;
 }
 
+// The members are appended: an ordered object looks for an equal name among all that it has.
 Json names_to_json(const Vocabulary& vocabulary, const GgufKeys& keys) {
-  Json out = Json::object();
+  Json::object_t out;
+  out.reserve(vocabulary.names.size());
+  std::unordered_set<std::string_view> known(vocabulary.names.size());
   for (std::size_t id = 0; id < vocabulary.names.size(); ++id) {
-    if (!out.emplace(vocabulary.names[id], id).second)
+    const std::string_view name = vocabulary.names[id];
+    if (!known.insert(name).second)
       fail(ErrorKind::kCorrupt, "{}: the token '{}' is there twice", keys.what(),
-           printable(std::string(vocabulary.names[id].substr(0, 40))));
+           printable(std::string(name.substr(0, 40))));
+    static_cast<Json::object_t::Container&>(out).emplace_back(name, id);
   }
   return out;
 }

@@ -80,7 +80,11 @@ TEST_CASE("decoder config: a Llama, its defaults and its scalings") {
   CHECK_FALSE(read(qwen2).output_bias);
   Json mistral = llama();
   mistral["architectures"] = {"MistralForCausalLM"};
-  mistral["sliding_window"] = 64;
+  mistral["max_position_embeddings"] = 8192;
+  CHECK(read(mistral).blocks[1].window == 4096);  // bug: it was taken for null
+  mistral["sliding_window"] = nullptr;
+  CHECK(read(mistral).blocks[1].window == 0);
+  mistral["max_position_embeddings"] = 64, mistral["sliding_window"] = 64;
   CHECK(read(mistral).context == 64);
   CHECK(read(mistral).blocks[1].window == 0);
   mistral["sliding_window"] = 32;
@@ -171,6 +175,10 @@ TEST_CASE("decoder config: Gemma's layers") {
   CHECK(config.logit_cap == 0.0f);
   json["attn_logit_softcapping"] = -1;
   CHECK_THROWS_AS(read(json), Error);
+  // bug: without the keys there were no caps; only null says so.
+  json.erase("attn_logit_softcapping"), json.erase("final_logit_softcapping");
+  CHECK(read(json).score_cap == 50.0f);
+  CHECK(read(json).logit_cap == 30.0f);
 }
 
 TEST_CASE("decoder graph: all architectures decode with a cache") {

@@ -154,6 +154,12 @@ TEST_CASE("gguf config: metadata of a llama, its defaults and its scalings") {
   scaled.strings("llama.rope.scaling.type", {"linear"}, false);
   scaled.number("llama.rope.scaling.factor", 4);
   CHECK(read_metadata(scaled).blocks[0].rope.slow == 4.0f);
+  // bug: a factor beside "none" scaled.
+  scaled.strings("llama.rope.scaling.type", {"none"}, false);
+  CHECK(read_metadata(scaled).blocks[0].rope.slow == 1.0f);
+  Metadata older = llama_metadata();
+  older.number("llama.rope.scale_linear", 4);
+  CHECK(read_metadata(older).blocks[0].rope.slow == 4.0f);
   Metadata long_context = llama_metadata();
   GgufFacts factors = facts();
   factors.rope_factors = {1, 1};  // in 8192 positions both pairs turn often
@@ -230,4 +236,19 @@ TEST_CASE("gguf tokenizer: scores become merges, and words are cut by name") {
   CHECK(contains(error_of([&] { (void)read_gguf_tokenizer(bytes.values, "lm.gguf"); }).message,
                  "'other' is not supported"));
   CHECK_FALSE(read_gguf_tokenizer({}, "lm.gguf"));
+}
+
+TEST_CASE("gguf tokenizer: bug: a vocabulary took time by the square of its tokens") {
+  std::vector<std::string> tokens;
+  for (int i = 0; i < 200'000; ++i) tokens.push_back(std::to_string(i));  // the square of it is minutes
+  Metadata bytes;
+  bytes.strings("tokenizer.ggml.model", {"gpt2"}, false);
+  bytes.strings("tokenizer.ggml.pre", {"qwen2"}, false);
+  bytes.strings("tokenizer.ggml.tokens", tokens);
+  bytes.strings("tokenizer.ggml.merges", {});
+  CHECK(contains(read_gguf_tokenizer(bytes.values, "lm.gguf").value_or(""), "\"199999\":199999"));
+  tokens.back() = "7";
+  bytes.strings("tokenizer.ggml.tokens", tokens);
+  CHECK(contains(error_of([&] { (void)read_gguf_tokenizer(bytes.values, "lm.gguf"); }).message,
+                 "the token '7' is there twice"));
 }
