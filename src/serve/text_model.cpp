@@ -58,9 +58,12 @@ class TextAnswer {
     exchange_.reply(std::move(reply));
   }
 
+  // What is wrong with the model is not the client's fault.
   void failed(const Error& error) {
-    if (!begun_) return exchange_.reply(error_reply(error));
-    event(error_json(error.message));
+    const bool of_model = error.kind == ErrorKind::kCorrupt;
+    const std::string message = of_model ? fmt::format("{}: {}", names_.model, error.message) : error.message;
+    if (!begun_) return exchange_.reply(of_model ? error_reply(500, message) : error_reply(error));
+    event(error_json(message));
     exchange_.end();
   }
 

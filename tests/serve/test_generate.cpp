@@ -212,6 +212,20 @@ TEST_CASE("generate: kernels whose rows are not independent compute one text aft
   CHECK(answer.json()["text_output"] == predicted(server.model(), "Ab", 40, {.temperature = 0.8}));
 }
 
+TEST_CASE("generate: bug: logits that are not finite were said to be the client's fault") {
+  nn::Model model = text_model();
+  graph::Tensors tensors = model.weights->tensors();
+  for (auto& [name, tensor] : tensors) std::fill(tensor.data.begin(), tensor.data.end(), std::uint8_t{0xff});  // NaN
+  model.weights = std::make_shared<const graph::Weights>(std::move(tensors));
+  std::vector<Named> models = gpt();
+  models.push_back({"broken", std::move(model)});
+  Running server(std::move(models));
+  const Answer answer = ask(server.port(), post_to("/v2/models/broken/generate", ask_for("a", "")));
+  CHECK(answer.status == 500);
+  CHECK(answer.error() == "broken: the model's logits are not finite");
+  CHECK(ask(server.port(), post_to(kGenerate, ask_for("a", R"("max_tokens":3)"))).status == 200);
+}
+
 TEST_CASE("generate: the texts of many clients at the same time are those of prediction") {
   Running server(gpt());
   constexpr std::size_t kClients = 20;  // some wait until others have ended
