@@ -5,7 +5,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "../nn/built.h"
+#include "../infer/language_model.h"
 #include "base/error.h"
 #include "compress/group_weights.h"
 #include "graph/passes/passes.h"
@@ -40,21 +40,8 @@ double error_of(const std::vector<float>& w, int bits) {
 }
 
 nn::Model model_of(const std::string& family) {
-  const nn::Built made =
-      nn::built(fmt::format("family = \"{}\"\nlayers = 2\nwidth = 64\nheads = 4\ncontext = 24\n", family),
-                nn::InputSpec::tokens(kTokens));
-  nn::Model model;
-  model.family = made.family;
-  model.config = made.config;
-  model.graph = made.graph;
-  graph::Tensors tensors = nn::initialize(made.graph, made.family, 4);
-  for (auto& [name, tensor] : tensors) {
-    auto* data = reinterpret_cast<float*>(tensor.data.data());
-    if (!name.ends_with("gamma"))
-      for (std::int64_t i = 0; i < tensor.shape.count(); ++i) data[i] *= 5;
-  }
-  model.weights = std::make_shared<const graph::Weights>(std::move(tensors));
-  return model;
+  return infer::test::model_of_config(
+      fmt::format("family = \"{}\"\nlayers = 2\nwidth = 64\nheads = 4\ncontext = 24\n", family), kTokens, 5);
 }
 
 std::vector<float> logits_of(const nn::Model& model, const char* backend) {

@@ -11,12 +11,9 @@ namespace mlx::infer::test {
 
 inline constexpr std::int64_t kVocabulary = 13;
 
-// Weights ten times as large as those that training starts from: what is likely differs from prompt to prompt.
-inline nn::Model model_of(const std::string& family, std::int64_t context = 12) {
-  const nn::Built made =
-      nn::built(fmt::format("family = \"{}\"\nlayers = 2\nwidth = 32\nheads = 4\ncontext = {}\ndropout = 0.1\n{}",
-                            family, context, family == "llama" ? "kv_heads = 2\n" : ""),
-                nn::InputSpec::tokens(kVocabulary));
+// Weights `times` as large as those that training starts from: what is likely differs from prompt to prompt.
+inline nn::Model model_of_config(const std::string& config, std::int64_t vocabulary, float times) {
+  const nn::Built made = nn::built(config, nn::InputSpec::tokens(vocabulary));
   nn::Model model;
   model.family = made.family;
   model.config = made.config;
@@ -25,10 +22,17 @@ inline nn::Model model_of(const std::string& family, std::int64_t context = 12) 
   for (auto& [name, tensor] : tensors) {
     auto* data = reinterpret_cast<float*>(tensor.data.data());
     if (!name.ends_with("gamma"))
-      for (std::int64_t i = 0; i < tensor.shape.count(); ++i) data[i] *= 10;
+      for (std::int64_t i = 0; i < tensor.shape.count(); ++i) data[i] *= times;
   }
   model.weights = std::make_shared<const graph::Weights>(std::move(tensors));
   return model;
+}
+
+inline nn::Model model_of(const std::string& family, std::int64_t context = 12) {
+  return model_of_config(
+      fmt::format("family = \"{}\"\nlayers = 2\nwidth = 32\nheads = 4\ncontext = {}\ndropout = 0.1\n{}", family,
+                  context, family == "llama" ? "kv_heads = 2\n" : ""),
+      kVocabulary, 10);
 }
 
 }  // namespace mlx::infer::test
