@@ -97,7 +97,7 @@ template <bool Four, int R, int N>
 inline void add_group(const Product& p, const std::uint8_t* w, const std::int8_t* x, Ints (&sum)[R][N]) {
   for (std::int64_t step = p.z.steps(); step > 0; --step, w += kVectors * kVectorBytes) {
     Ints low[N], high[N];
-    if constexpr (N == kVectors) {  // one pass over the weights: the processor itself does not read far enough ahead
+    if constexpr (N == kVectors) {  // few rows wait for memory: the processor itself does not read far enough ahead
       MLX_UNROLL
       for (int v = 0; v < N; ++v) __builtin_prefetch(w + kAhead + v * kVectorBytes);
     }

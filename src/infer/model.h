@@ -5,8 +5,6 @@
 // Weights are reference-counted (graph::Weights). Those that folding does not change, that is all except those beside a
 // batch norm, are shared with the loaded model. The kernels' packed forms are made once for all sessions.
 //
-// Threads: a Model does not change after construction. Any number of threads may read it and open sessions on it; each
-// session and generator is used by one thread at a time. The model and its pool must outlive them.
 // Threads: a Model does not change once it is made. Any number of threads may read one and open sessions on it; each
 // session and generator is used by one thread at a time. The model and its pool outlive them.
 #pragma once
