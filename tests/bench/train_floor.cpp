@@ -51,7 +51,8 @@ double kernel_seconds(const graph::Bucket& bucket, const graph::Step& step, Pool
   for (const graph::ValueId id : step.outputs) outputs.push_back(of(id));
   const kernels::Plan& plan = step.kernel.plan();
   void* const packed = zeros(plan.packed_bytes);
-  if (plan.packed_input >= 0) plan.pack(plan.state, inputs[static_cast<std::size_t>(plan.packed_input)], nullptr, packed);
+  if (plan.packed_input >= 0)
+    plan.pack(plan.state, inputs[static_cast<std::size_t>(plan.packed_input)], nullptr, packed);
   const kernels::Args args{inputs.data(), outputs.data(), zeros(plan.workspace_bytes), packed, 1, 1};
   double best = 1e9;
   const double begin = seconds_now();

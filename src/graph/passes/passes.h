@@ -169,8 +169,8 @@ bool decodes_with_cache(const Graph& inference);
 // A language model's inference graph for decoding. It has another input, positions s32[batch]: the number of tokens
 // that each sequence already holds. It keeps their keys and values as states NAME.k_cache, NAME.v_cache
 // [batch,context,width]. Names and weights stay. kUsage unless decodes_with_cache(). With `blocks` all sequences share
-// states of so many blocks, [blocks,kCacheBlock,width], and the input blocks s32[batch,context / kCacheBlock, rounded up]
-// says which are a sequence's.
+// states of so many blocks, [blocks,kCacheBlock,width], and the input blocks s32[batch,context / kCacheBlock, rounded
+// up] says which are a sequence's.
 struct DecodingGraph {
   Graph graph;
   ValueId ids = kNone, positions = kNone, blocks = kNone, logits = kNone;
