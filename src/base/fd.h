@@ -56,6 +56,9 @@ class MappedFile {
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
   ByteView bytes() const { return {data_, size_}; }
+  // Takes the whole pages of `part`, which lies in bytes(), out of the process's memory. Whoever reads them again gets
+  // them from the kernel's cache of files, or from the disk.
+  static void release(ByteView part);
 
  private:
   const std::uint8_t* data_ = nullptr;

@@ -172,7 +172,7 @@ GroupedWeights group_weights(const nn::Model& model, const Groups& groups, Pool&
       const ValueId id =
           graph.parameter(as, {graph::Dim::of(shape.dims[0]), graph::Dim::of(shape.dims[1])}, shape.dtype);
       auto bytes = std::make_shared<const Bytes>(std::move(tensor.data));
-      weights[as] = std::make_shared<const graph::Weight>(shape, *bytes, bytes);
+      weights[as] = std::make_shared<const graph::Weight>(shape, *bytes, graph::Backing{bytes});
       return id;
     };
     const ValueId w = add(name, made.weights), scales = add(name + ".scales", made.scales);

@@ -22,17 +22,38 @@ std::shared_ptr<const void> shared(Memory memory) {
 
 }  // namespace
 
-Weight::Weight(const kernels::Shape& shape, ByteView data, std::shared_ptr<const void> memory)
-    : shape_(shape), data_(data), memory_(std::move(memory)) {
-  if (data.data() && is_aligned(data, shape.dtype)) return;
-  auto copy = std::make_shared<Bytes>(data.begin(), data.end());
-  copy->reserve(1);  // so that even an empty tensor's data has an address
-  data_ = {copy->data(), data.size()};
-  memory_ = std::move(copy);
+Weight::Weight(const kernels::Shape& shape, ByteView data, Backing backing)
+    : shape_(shape), data_(data), backing_(std::move(backing)) {
+  if (!data.data() || !is_aligned(data, shape.dtype)) keep(Bytes(data.begin(), data.end()));
+}
+
+Weight::Weight(const kernels::Shape& shape, std::function<Bytes()> make) : shape_(shape), make_(std::move(make)) {}
+
+void Weight::keep(Bytes bytes) const {
+  const auto kept = std::make_shared<Bytes>(std::move(bytes));
+  kept->reserve(1);  // so that even an empty tensor's data has an address
+  data_ = *kept;
+  backing_ = {kept, nullptr};
+}
+
+Bytes Weight::made() const {
+  Bytes bytes = make_();
+  CHECK(bytes.size() == shape_.bytes());
+  return bytes;
+}
+
+ByteView Weight::data() const {
+  const std::scoped_lock lock(mutex_);
+  if (!data_.data()) keep(made());
+  return data_;
+}
+
+void Weight::release() const {
+  if (backing_.release) backing_.release(data_);
 }
 
 std::shared_ptr<const void> Weight::packed(const kernels::Plan& plan, const kernels::Shape& shape,
-                                           const void* scales) const {
+                                           const Weight* scales) const {
   const bool shareable = plan.layout_count >= 0;
   std::vector<std::int64_t> layout;
   if (shareable) layout.assign(plan.layout, plan.layout + plan.layout_count);
@@ -49,7 +70,10 @@ std::shared_ptr<const void> Weight::packed(const kernels::Plan& plan, const kern
   Memory made = allocate(plan.packed_bytes);
   // Decoding reads all of it once a token: with small pages their addresses take longer to find than the bytes.
   advise_large_pages(made.get(), plan.packed_bytes);
-  plan.pack(plan.state, data_.data(), scales, made.get());
+  const Bytes now = data_.data() ? Bytes() : this->made();
+  plan.pack(plan.state, data_.data() ? data_.data() : now.data(), scales ? scales->data().data() : nullptr, made.get());
+  release();
+  if (scales) scales->release();
   ++times_packed_;
   std::shared_ptr<const void> memory = shared(std::move(made));
   // A form that cannot be shared is noted for packed_bytes(), under a function that no plan has.
@@ -65,7 +89,8 @@ std::shared_ptr<const void> Weight::on(const kernels::Device& device, const std:
     if (auto memory = each.memory.lock()) return memory;
   }
   Memory made = allocate();
-  device.upload(made.get(), data_.data(), data_.size());
+  const Bytes now = data_.data() ? Bytes() : this->made();
+  device.upload(made.get(), data_.data() ? data_.data() : now.data(), shape_.bytes());
   std::shared_ptr<const void> memory = shared(std::move(made));
   copies_.push_back({&device, memory});
   return memory;
@@ -88,19 +113,19 @@ Weights::Weights(Tensors tensors) {
   while (!tensors.empty()) {
     auto node = tensors.extract(tensors.begin());
     const auto data = std::make_shared<const Bytes>(std::move(node.mapped().data));
-    weights_.emplace(std::move(node.key()), std::make_shared<const Weight>(node.mapped().shape, *data, data));
+    weights_.emplace(std::move(node.key()), std::make_shared<const Weight>(node.mapped().shape, *data, Backing{data}));
   }
 }
 
-Weights::Weights(const std::map<std::string, TensorView>& tensors, const std::shared_ptr<const void>& memory) {
+Weights::Weights(const std::map<std::string, TensorView>& tensors, const Backing& backing) {
   for (const auto& [name, tensor] : tensors)
-    weights_.emplace(name, std::make_shared<const Weight>(tensor.shape, tensor.data, memory));
+    weights_.emplace(name, std::make_shared<const Weight>(tensor.shape, tensor.data, backing));
 }
 
 Weights Weights::viewing(const Tensors& tensors) {
   std::map<std::string, TensorView> views;
   for (const auto& [name, tensor] : tensors) views.emplace(name, TensorView{tensor.shape, tensor.data});
-  return {views, nullptr};
+  return {views, {}};
 }
 
 std::shared_ptr<const Weight> Weights::find(std::string_view name) const {
@@ -122,7 +147,7 @@ Tensor Weights::tensor(std::string_view name) const {
 
 std::size_t Weights::bytes() const {
   std::size_t bytes = 0;
-  for (const auto& [name, weight] : weights_) bytes += weight->data().size();
+  for (const auto& [name, weight] : weights_) bytes += weight->shape().bytes();
   return bytes;
 }
 

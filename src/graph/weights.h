@@ -2,7 +2,8 @@
 // place; training copies them into its own parameters.
 //
 // Forms that kernels derive from a weight (packed, or copied to a GPU) are made once for all sessions and shape buckets
-// that use them, and freed with the last of these.
+// that use them, and freed with the last of these. What is only packed does not stay in memory a second time: pages of
+// a mapped file are given back, and a late weight is made, packed and freed.
 //
 // Thread-safe: any thread may call any of it.
 #pragma once
@@ -22,23 +23,34 @@
 
 namespace mlx::graph {
 
+// What keeps a tensor's bytes alive, and how to take them out of the process's memory until they are read again (null:
+// that is not possible, as for bytes that are in no file).
+struct Backing {
+  std::shared_ptr<const void> memory;
+  void (*release)(ByteView part) = nullptr;
+};
+
 // One tensor.
 class Weight {
  public:
-  // `memory` keeps `data` alive; null if somebody else does. `data` has the length that `shape` implies. Data that is
-  // not aligned for its type, as in some files, is copied, because kernels read it in place.
-  Weight(const kernels::Shape& shape, ByteView data, std::shared_ptr<const void> memory);
+  // `data` has the length that `shape` implies; without `backing.memory` somebody else keeps it alive. Data that is not
+  // aligned for its type, as in some files, is copied, because kernels read it in place.
+  Weight(const kernels::Shape& shape, ByteView data, Backing backing);
+  // A late weight: one that is stored in another form. `make` returns its bytes, the same each time.
+  Weight(const kernels::Shape& shape, std::function<Bytes()> make);
   Weight(const Weight&) = delete;
   Weight& operator=(const Weight&) = delete;
 
   const kernels::Shape& shape() const { return shape_; }
-  ByteView data() const { return data_; }
+  bool late() const { return make_ != nullptr; }
+  ByteView data() const;  // that of a late weight is made the first time, and kept
+  void release() const;   // the memory of data(), if it can be had again
 
-  // What plan.pack() writes for this weight, which the graph sees as `shape`, and its scales (null for none; as long as
-  // forms with these are in use, nothing else has their address). Two plans get the same bytes if they have the same
-  // layout (kernels::Plan::layout); then only the first caller packs, and others wait for it.
+  // What plan.pack() writes for this weight, which the graph sees as `shape`, and its scales (null for none; they live
+  // as long as forms with them are in use). Two plans get the same bytes if they have the same layout
+  // (kernels::Plan::layout); then only the first caller packs, and others wait for it.
   std::shared_ptr<const void> packed(const kernels::Plan& plan, const kernels::Shape& shape,
-                                     const void* scales = nullptr) const;
+                                     const Weight* scales = nullptr) const;
   // A copy in the memory of `device`, which is not the host. `allocate` gives the first caller memory for it.
   std::shared_ptr<const void> on(const kernels::Device& device, const std::function<Memory()>& allocate) const;
 
@@ -49,7 +61,7 @@ class Weight {
   struct Packed {
     void (*pack)(const void*, const void*, const void*, void*);
     kernels::Shape shape;
-    const void* scales;
+    const Weight* scales;
     std::vector<std::int64_t> layout;
     std::size_t bytes;
     std::weak_ptr<const void> memory;
@@ -59,10 +71,14 @@ class Weight {
     std::weak_ptr<const void> memory;
   };
 
+  void keep(Bytes bytes) const;
+  Bytes made() const;
+
   kernels::Shape shape_;
-  ByteView data_;
-  std::shared_ptr<const void> memory_;
-  mutable std::mutex mutex_;  // guards everything below; held while a form is made
+  std::function<Bytes()> make_;  // null unless late
+  mutable std::mutex mutex_;     // guards everything below; held while a form is made
+  mutable ByteView data_;        // null as long as a late weight is not kept
+  mutable Backing backing_;
   mutable std::vector<Packed> packed_;
   mutable std::vector<Copy> copies_;
   mutable std::int64_t times_packed_ = 0;
@@ -79,8 +95,8 @@ class Weights {
 
   Weights() = default;
   explicit Weights(Tensors tensors);  // moved, not copied
-  // Tensors in `memory`: a mapped file, or bytes read at once.
-  Weights(const std::map<std::string, TensorView>& tensors, const std::shared_ptr<const void>& memory);
+  // Tensors in the same memory: a mapped file, or bytes read at once.
+  Weights(const std::map<std::string, TensorView>& tensors, const Backing& backing);
   explicit Weights(Map weights) : weights_(std::move(weights)) {}
   // For tensors that outlive the result and everything made from it.
   static Weights viewing(const Tensors& tensors);
@@ -102,11 +118,18 @@ class Weights {
 
 // A value that outlives a step, as a session holds it: in its own memory, or shared.
 struct Held {
-  void* data = nullptr;  // null before it exists; never written if shared
+  void* data =
+      nullptr;  // null before it exists, and of a late weight until it is read as it is; never written if shared
   std::size_t bytes = 0;
   Memory own;
   std::shared_ptr<const Weight> weight;     // null if the memory is the session's own
   std::shared_ptr<const void> device_copy;  // of `weight`; null on the host
+
+  bool exists() const { return data || weight; }
+  void* address() {
+    if (!data && weight) data = const_cast<std::uint8_t*>(weight->data().data());
+    return data;
+  }
 };
 
 }  // namespace mlx::graph

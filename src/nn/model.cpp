@@ -13,6 +13,7 @@
 #include "kernels/half.h"
 #include "nn/imported.h"
 #include "nn/model_json.h"
+#include "store/worktree/file_cache.h"
 
 namespace mlx::nn {
 namespace {
@@ -22,8 +23,18 @@ constexpr std::uint64_t kLongestDescription = 64 << 20;
 // A file's bytes, and their owner: a mapping of the file, or memory.
 struct Content {
   ByteView bytes;
-  std::shared_ptr<const void> memory;
+  graph::Backing backing;
 };
+
+Content mapped(const std::string& path) {
+  const auto file = std::make_shared<const MappedFile>(path);
+  return {file->bytes(), {file, MappedFile::release}};
+}
+
+Content in_memory(Bytes bytes) {
+  const auto memory = std::make_shared<const Bytes>(std::move(bytes));
+  return {*memory, {memory}};
+}
 
 // Access to the files of a model, wherever they are.
 struct Files {
@@ -37,7 +48,25 @@ Content read_whole(const store::BlobReader& reader) {
   const auto memory = std::make_shared_for_overwrite<std::uint8_t[]>(size);
   constexpr std::size_t kStep = std::size_t{1} << 20;
   for (std::size_t at = 0; at < size; at += kStep) reader.read_at(at, memory.get() + at, std::min(kStep, size - at));
-  return {{memory.get(), size}, memory};
+  return {{memory.get(), size}, {memory}};
+}
+
+// A large file of weights, mapped from the cache of whole files: after the first time nothing is unpacked or copied,
+// and what kernels do not read takes no memory. Nothing from an encrypted store, whose plain bytes stay off the disk,
+// or if the cache cannot be written, or would fill the disk.
+std::optional<Content> from_cache(const store::Store& store, const store::Entry& entry) {
+  constexpr std::uint64_t kLeast = std::uint64_t{64} << 20;
+  if (entry.size < kLeast || store.encrypted()) return std::nullopt;
+  try {
+    NoProgress progress(store.interruption());
+    store::FileCache cache(store);
+    const bool room = free_space(store.folder()) >= 2 * static_cast<std::int64_t>(entry.size);
+    if (!room && !cache.has(entry)) return std::nullopt;
+    return mapped(cache.obtain(entry, progress));
+  } catch (const Error& error) {
+    if (error.kind != ErrorKind::kIo) throw;
+    return std::nullopt;
+  }
 }
 
 // The largest possible file for the weights of `graph`. It bounds the memory that a false claim can make us allocate.
@@ -66,6 +95,9 @@ Files files_of(const store::Store& store, const Digest& manifest) {
     const store::BlobReader reader = store.open_blob(entry->content);
     if (const std::uint64_t size = std::max(entry->size, reader.size()); size > most)
       fail(ErrorKind::kCorrupt, "{}: {} is more than the allowed size", place(name), format_bytes(size));
+    if (name == std::string_view(kWeightsFile)) {
+      if (std::optional<Content> content = from_cache(store, *entry)) return content;
+    }
     return read_whole(reader);
   };
   return {read, place};
@@ -77,12 +109,7 @@ Files files_of(const std::string& folder) {
     const std::string path = place(name);
     if (!path_exists(path)) return std::nullopt;
     check_inside(folder, path);
-    if (name == std::string_view(kWeightsFile)) {
-      const auto mapped = std::make_shared<const MappedFile>(path);
-      return Content{mapped->bytes(), mapped};
-    }
-    const auto memory = std::make_shared<const Bytes>(read_regular_file(path, most));
-    return Content{*memory, memory};
+    return name == std::string_view(kWeightsFile) ? mapped(path) : in_memory(read_regular_file(path, most));
   };
   return {read, place};
 }
@@ -170,14 +197,16 @@ Model read_description(const Files& files) {
 }
 
 template <typename Half>
-std::shared_ptr<const graph::Weight> widened(const graph::Weight& weight, const kernels::Shape& shape) {
-  const auto data = std::make_shared<Bytes>(shape.bytes());
+Bytes widened(const graph::Weight& weight) {
   const auto* const from = reinterpret_cast<const Half*>(weight.data().data());
-  auto* const to = reinterpret_cast<float*>(data->data());
-  for (std::int64_t i = 0; i < shape.count(); ++i) to[i] = kernels::widen(from[i]);
-  return std::make_shared<const graph::Weight>(shape, *data, data);
+  Bytes made(static_cast<std::size_t>(weight.shape().count()) * sizeof(float));
+  auto* const to = reinterpret_cast<float*>(made.data());
+  for (std::int64_t i = 0; i < weight.shape().count(); ++i) to[i] = kernels::widen(from[i]);
+  weight.release();
+  return made;
 }
 
+// Tensors in half precision are widened when they are used.
 graph::Weights in_f32(const graph::Graph& graph, const graph::Weights& stored) {
   graph::Weights::Map all = stored.all();
   for (const graph::Value& value : graph.values) {
@@ -185,9 +214,10 @@ graph::Weights in_f32(const graph::Graph& graph, const graph::Weights& stored) {
     if (found == all.end()) continue;
     kernels::Shape shape = found->second->shape();
     if (!becomes_f32(value, shape)) continue;
-    const bool bf16 = shape.dtype == graph::DType::kBF16;
+    const auto widen = shape.dtype == graph::DType::kBF16 ? widened<kernels::BF16> : widened<kernels::F16>;
     shape.dtype = graph::DType::kF32;
-    found->second = bf16 ? widened<kernels::BF16>(*found->second, shape) : widened<kernels::F16>(*found->second, shape);
+    const auto late = [widen, weight = found->second] { return widen(*weight); };
+    found->second = std::make_shared<const graph::Weight>(shape, late);
   }
   return graph::Weights(std::move(all));
 }
@@ -196,7 +226,7 @@ Model read_as_stored(const Files& files) {
   Model model = read_description(files);
   const std::string what = files.place(kWeightsFile);
   const Content file = read_needed(files, kWeightsFile, longest_weights(model.graph));
-  model.weights = std::make_shared<const graph::Weights>(view_tensors(file.bytes, what), file.memory);
+  model.weights = std::make_shared<const graph::Weights>(view_tensors(file.bytes, what), file.backing);
   check_tensors(model, what);
   return model;
 }

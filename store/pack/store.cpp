@@ -52,6 +52,10 @@ const Interruption& Store::interruption() const {
   return *state_->options.interruption;
 }
 
+Disk& Store::disk() const {
+  return state_->disk;
+}
+
 Pool& Store::pool() const {
   return state_->pool;
 }

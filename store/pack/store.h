@@ -53,7 +53,8 @@ class Store {
   const std::string& folder() const;
   bool encrypted() const;
   const Interruption& interruption() const;
-  Pool& pool() const;  // the one it was opened with
+  Disk& disk() const;  // those it was opened with
+  Pool& pool() const;
   // From now on, what is added is encrypted under this domain's key ("main" by default); operations always go under the
   // history's. Nothing is shared between domains. Without effect in a plain store.
   void use_domain(const std::string& domain);

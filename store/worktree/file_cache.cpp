@@ -87,7 +87,7 @@ LinkMode parse_link_mode(const std::string& text) {
   throw Error(ErrorKind::kUsage, fmt::format("'{}' is no way to link files", text), "one of copy, hardlink, reflink");
 }
 
-FileCache::FileCache(const Store& store, Disk& disk) : store_(store), disk_(disk) {
+FileCache::FileCache(const Store& store) : store_(store), disk_(store.disk()) {
   const std::string files = cache_folder(store.folder()), boot = boot_id();
   boot_known_ = boot.find_first_not_of('0') != std::string::npos;
   folder_ = join_path(files, boot);
@@ -102,6 +102,10 @@ bool FileCache::is_good(const std::string& path, const Entry& entry) const {
   const auto status = stat_link(path);
   return status && S_ISREG(status->st_mode) && (status->st_mode & 07777) == mode_for(entry) &&
          static_cast<std::uint64_t>(status->st_size) == entry.size && status->st_mtim.tv_nsec == mark_of(entry.content);
+}
+
+bool FileCache::has(const Entry& entry) const {
+  return is_good(join_path(folder_, name_of(entry)), entry);
 }
 
 // Takes over a file of an earlier boot after reading it. If it has other content, removes it and returns false.

@@ -1,5 +1,6 @@
-// Whole files by content in .mlx/cache/files, which checkouts link to instead of writing their own copies
-// (mlx-format-cache(5)). All of it can be made again from the store: it may be deleted at any time.
+// Whole files by content in .mlx/cache/files, which checkouts link to instead of writing their own copies, and which
+// weights are read from (mlx-format-cache(5)). All of it can be made again from the store: it may be deleted at any
+// time.
 //
 // Cached files are read-only. If one was changed in place through a hard link, its mode, size or time shows that, and
 // it is made again. After a reboot every file is read again before it is used, so nothing needs to be synced.
@@ -19,7 +20,8 @@ LinkMode parse_link_mode(const std::string& text);  // "copy", "hardlink", "refl
 
 class FileCache {
  public:
-  FileCache(const Store& store, Disk& disk);
+  explicit FileCache(const Store& store);
+  bool has(const Entry& entry) const;  // so that obtain() needs no room on the disk
   // Thread-safe. The path of a read-only file with this content; made from the store if absent.
   // `entry` is a regular file. It may be evicted by another process at any time.
   std::string obtain(const Entry& entry, Progress& progress);

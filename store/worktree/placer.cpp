@@ -77,7 +77,7 @@ void remove_stale_checkouts(const Place& place, Disk& disk) {
 
 Placer::Placer(const Store& store, Disk& disk, const Place& place, LinkMode link, Progress& progress)
     : store_(store), disk_(disk), place_(place), link_(link), progress_(progress) {
-  if (link != LinkMode::kCopy) cache_.emplace(store, disk);
+  if (link != LinkMode::kCopy) cache_.emplace(store);
 }
 
 void Placer::place(const Entry& entry, int number) {

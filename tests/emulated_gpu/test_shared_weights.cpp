@@ -44,7 +44,7 @@ TEST_CASE("emulated GPU: sessions share one copy of the weights, and a changed o
     CHECK(run(two) == expected);
   }
   const auto weight = std::make_shared<const Weight>(kernels::Shape{DType::kF32, 1, {1}},
-                                                     ByteView(tensors.at("dense2.bias").data).first(4), nullptr);
+                                                     ByteView(tensors.at("dense2.bias").data).first(4), Backing{});
   CHECK(weight->on(gpu, count));
   CHECK(weights->find("dense2.bias")->on(gpu, count));
   CHECK(made == 2);  // those of the sessions are gone

@@ -120,7 +120,7 @@ TEST_CASE("weights: bug: plans of one kernel and size that pack differently do n
   if (a.plan().packed_input < 0) return;  // ref reads weights as they are
   const kernels::Shape shape{DType::kS8, 2, {16, 32}};
   const Bytes data(shape.bytes(), 3);
-  const Weight weight(shape, data, nullptr);
+  const Weight weight(shape, data, Backing{});
   const auto first = weight.packed(a.plan(), shape), second = weight.packed(b.plan(), shape);
   CHECK(first != second);
   CHECK(weight.packed(a.plan(), shape) == first);
@@ -145,11 +145,11 @@ TEST_CASE("weights: forms with other scales are not shared") {
   const kernels::Prepared kernel = kernels::prepare(problem, kernels::test::own_backend());
   if (kernel.plan().packed_input < 0) return;  // ref reads weights as they are
   REQUIRE(kernel.plan().packed_scales == 2);
-  const Bytes data(w.bytes(), 3), a(scales.bytes(), 1), b(scales.bytes(), 2);
-  const Weight weight(w, data, nullptr);
-  const auto with_a = weight.packed(kernel.plan(), w, a.data()), with_b = weight.packed(kernel.plan(), w, b.data());
+  const Bytes data(w.bytes(), 3), ones(scales.bytes(), 1), twos(scales.bytes(), 2);
+  const Weight weight(w, data, Backing{}), a(scales, ones, Backing{}), b(scales, twos, Backing{});
+  const auto with_a = weight.packed(kernel.plan(), w, &a), with_b = weight.packed(kernel.plan(), w, &b);
   CHECK(with_a != with_b);
-  CHECK(weight.packed(kernel.plan(), w, a.data()) == with_a);
+  CHECK(weight.packed(kernel.plan(), w, &a) == with_a);
   CHECK(weight.times_packed() == 2);
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("weights: they live on with a session alone, and what only they hold g
   auto memory = std::make_shared<Bytes>(tensors.at("dense1.weight").data);
   const std::weak_ptr<Bytes> alive = memory;
   Weights::Map map = Weights(tensors).all();
-  map["dense1.weight"] = std::make_shared<const Weight>(tensors.at("dense1.weight").shape, *memory, memory);
+  map["dense1.weight"] = std::make_shared<const Weight>(tensors.at("dense1.weight").shape, *memory, Backing{memory});
   auto weights = std::make_shared<const Weights>(std::move(map));
   memory.reset();
   map.clear();
@@ -226,7 +226,8 @@ TEST_CASE("weights: a tensor that is not aligned for its type is copied, others 
   const auto memory = std::make_shared<Bytes>(65);
   const kernels::Shape shape{DType::kF32, 1, {8}};
   const ByteView bytes = *memory;
-  const Weights weights({{"aligned", {shape, bytes.subspan(4, 32)}}, {"odd", {shape, bytes.subspan(33, 32)}}}, memory);
+  const Weights weights({{"aligned", {shape, bytes.subspan(4, 32)}}, {"odd", {shape, bytes.subspan(33, 32)}}},
+                        Backing{memory});
   CHECK(weights.find("aligned")->data().data() == memory->data() + 4);
   CHECK(weights.find("odd")->data().data() != memory->data() + 33);
   CHECK(reinterpret_cast<std::uintptr_t>(weights.find("odd")->data().data()) % sizeof(float) == 0);
@@ -255,4 +256,55 @@ TEST_CASE("weights: sessions of many threads share one packed form") {
   for (std::thread& thread : threads) thread.join();
   for (const Bytes& each : got) CHECK(each == got[0]);
   for (const auto& [name, weight] : weights->all()) CHECK(weight->times_packed() <= 1);
+}
+
+TEST_CASE("weights: late ones give the same bits, and those that are only packed are not kept") {
+  const Graph graph = to_inference(sample::cnn());
+  const Tensors tensors = sample::random_tensors(graph);
+  Pool pool(2);
+  for (const std::int64_t tile : {0, 1}) {
+    SessionOptions options;
+    options.tile = tile;
+    Session plain(graph, tensors, options, pool);
+    const Bytes expected = run(plain, 3);
+    std::map<std::string, int> made;
+    Weights::Map map;
+    for (const auto& [name, tensor] : tensors)
+      map[name] = std::make_shared<const Weight>(tensor.shape, [&made, &name = name, &tensor = tensor] {
+        ++made[name];
+        return tensor.data;
+      });
+    const auto weights = std::make_shared<const Weights>(std::move(map));
+    Session session(graph, weights, options, pool);
+    CHECK(run(session, 3) == expected);
+    CHECK(run(session, 3) == expected);
+    for (const auto& [name, times] : made) {
+      CAPTURE(name);
+      CHECK(times == 1);  // packed by its only reader, or read as it is and kept
+    }
+    Session another(graph, weights, options, pool);
+    CHECK(run(another, 3) == expected);
+    const std::map<std::string, int> before = made;
+    CHECK(session.state("dense1.weight") != nullptr);  // which has it made and kept
+    const Tensor& dense = tensors.at("dense1.weight");
+    CHECK(std::ranges::equal(weights->find("dense1.weight")->data(), dense.data));
+    CHECK(made.at("dense1.weight") - before.at("dense1.weight") <= 1);
+  }
+}
+
+TEST_CASE("weights: packing gives a mapped file's pages back, and what is read later is the same") {
+  static int released = 0;
+  const Graph graph = to_inference(sample::cnn());
+  const Tensors tensors = sample::random_tensors(graph);
+  Pool pool(1);
+  Weights::Map map;
+  for (const auto& [name, tensor] : tensors)
+    map[name] =
+        std::make_shared<const Weight>(tensor.shape, tensor.data, Backing{nullptr, [](ByteView) { ++released; }});
+  Session plain(graph, tensors, {}, pool);
+  released = 0;
+  const auto weights = std::make_shared<const Weights>(std::move(map));
+  Session session(graph, weights, {}, pool);
+  CHECK(run(session, 2) == run(plain, 2));
+  CHECK(released == weights->times_packed());
 }

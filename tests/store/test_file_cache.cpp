@@ -61,7 +61,7 @@ TEST_CASE("a cached file that was changed, cut or replaced is made anew") {
   write_test_file(t.source + "/file", "the content");
   const Digest id = t.add();
   const Entry entry = t.store->entries(id)[0];
-  FileCache cache(*t.store, *t.disk);
+  FileCache cache(*t.store);
   const std::string path = cache.obtain(entry, t.progress);
   const auto obtained = [&] { return read_text(cache.obtain(entry, t.progress)); };
   const ino_t inode = status_of(path).st_ino;
@@ -96,7 +96,7 @@ TEST_CASE("a file of an earlier boot is read before it is trusted") {
   const std::string files = t.store->folder() + "/cache/files";
   std::string good, torn;
   {
-    FileCache cache(*t.store, *t.disk);
+    FileCache cache(*t.store);
     good = cache.obtain(entries[0], t.progress);
     torn = cache.obtain(entries[1], t.progress);
   }
@@ -110,7 +110,7 @@ TEST_CASE("a file of an earlier boot is read before it is trusted") {
   const std::string boot = list_folder(files).at(0);
   REQUIRE(::rename((files + "/" + boot).c_str(), (files + "/0000000000000001").c_str()) == 0);
 
-  FileCache cache(*t.store, *t.disk);
+  FileCache cache(*t.store);
   CHECK(read_text(cache.obtain(entries[0], t.progress)) == "good");
   CHECK(read_text(cache.obtain(entries[1], t.progress)) == "torn");
   CHECK(evict_files(t.store->folder(), *t.disk, false, false).files == 2);

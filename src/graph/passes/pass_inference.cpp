@@ -158,7 +158,7 @@ WithWeights fuse(const Graph& inference, const Weights& weights) {
     const auto now = changed.find(value.name);
     if (now != changed.end() && !(old && std::ranges::equal(old->data(), now->second.data))) {
       const auto data = std::make_shared<const Bytes>(std::move(now->second.data));
-      all.emplace(value.name, std::make_shared<const Weight>(now->second.shape, *data, data));
+      all.emplace(value.name, std::make_shared<const Weight>(now->second.shape, *data, Backing{data}));
     } else if (old) {
       all.emplace(value.name, old);
     }

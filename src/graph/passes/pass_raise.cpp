@@ -135,7 +135,7 @@ std::shared_ptr<const Weight> turn(const Weight& weight, const kernels::Shape& s
         to[row * columns + i] = from[i * rows + row];
     }
   }
-  return std::make_shared<const Weight>(shape, *data, data);
+  return std::make_shared<const Weight>(shape, *data, Backing{data});
 }
 
 // The weights that the graph names, in the graph's shapes.
@@ -147,7 +147,7 @@ std::shared_ptr<const Weights> weights_of(const Raising& r) {
     const bool turned = std::ranges::find(r.turned, value.name) != r.turned.end();
     const bool shorter = old->shape().rank > static_cast<int>(value.dims.size());  // a bias without its leading ones
     all[value.name] = turned    ? turn(*old, concrete(value, {}))
-                      : shorter ? std::make_shared<const Weight>(concrete(value, {}), old->data(), old)
+                      : shorter ? std::make_shared<const Weight>(concrete(value, {}), old->data(), Backing{old})
                                 : old;
   }
   return std::make_shared<const Weights>(std::move(all));

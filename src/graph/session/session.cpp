@@ -30,7 +30,10 @@ Weights copy_for(const Graph& graph, const Tensors& tensors) {
 void Session::State::fill_pointers(Bucket& bucket) {
   for (Step& each : bucket.steps) {
     for (std::size_t i = 0; i < each.inputs.size(); ++i) {
-      each.input_pointers[i] = each.inputs[i] == kNone ? nullptr : address(bucket, each.inputs[i]);
+      const bool packed = only_packed(bucket, each, static_cast<int>(i));
+      each.input_pointers[i] = each.inputs[i] == kNone ? nullptr
+                               : packed                ? held[index(root_of(bucket, each, static_cast<int>(i)))].data
+                                                       : address(bucket, each.inputs[i]);
     }
     for (std::size_t i = 0; i < each.outputs.size(); ++i) {
       each.output_pointers[i] = each.outputs[i] == kNone ? nullptr : address(bucket, each.outputs[i]);
@@ -51,32 +54,38 @@ std::uint64_t Session::State::version_to_pack(const Bucket& bucket, const Step& 
 
 bool Session::State::holds_what_is_packed(const Bucket& bucket, const Step& each) const {
   const kernels::Plan& plan = each.kernel.plan();
-  return held[index(root_of(bucket, each, plan.packed_input))].data &&
-         (plan.packed_scales < 0 || held[index(root_of(bucket, each, plan.packed_scales))].data);
+  return held[index(root_of(bucket, each, plan.packed_input))].exists() &&
+         (plan.packed_scales < 0 || held[index(root_of(bucket, each, plan.packed_scales))].exists());
 }
 
-// `weights` and `scales` are the data of the inputs that are packed.
-void Session::State::pack(const Bucket& bucket, Step& each, const void* weights, const void* scales) {
+bool Session::State::packs_shared(const Bucket& bucket, const Step& each) const {
+  const kernels::Plan& plan = each.kernel.plan();
+  return plan.packed_input >= 0 && held[index(root_of(bucket, each, plan.packed_input))].weight &&
+         (plan.packed_scales < 0 || held[index(root_of(bucket, each, plan.packed_scales))].weight);
+}
+
+// A late weight that is only packed is not made to be read as it is.
+bool Session::State::only_packed(const Bucket& bucket, const Step& each, int at) const {
+  const kernels::Plan& plan = each.kernel.plan();
+  return (at == plan.packed_input || at == plan.packed_scales) && packs_shared(bucket, each);
+}
+
+void Session::State::pack(const Bucket& bucket, Step& each) {
   device.make_current();  // pack_stale() packs on the pool's threads
   const kernels::Plan& plan = each.kernel.plan();
-  const Held& from = held[index(root_of(bucket, each, plan.packed_input))];
-  const bool own_scales = plan.packed_scales >= 0 && !held[index(root_of(bucket, each, plan.packed_scales))].weight;
-  if (from.weight && !own_scales) {
+  if (packs_shared(bucket, each)) {
+    const auto weight = [&](int at) { return at < 0 ? nullptr : held[index(root_of(bucket, each, at))].weight.get(); };
     const ValueId input = each.inputs[static_cast<std::size_t>(plan.packed_input)];
-    each.shared_packed = from.weight->packed(plan, bucket.shapes[index(input)], scales);
+    each.shared_packed =
+        weight(plan.packed_input)->packed(plan, bucket.shapes[index(input)], weight(plan.packed_scales));
     each.packed = each.shared_packed.get();
   } else {
+    const auto data = [&](int at) { return at < 0 ? nullptr : each.input_pointers[static_cast<std::size_t>(at)]; };
     if (!each.own_packed) each.own_packed = allocate(plan.packed_bytes);
-    plan.pack(plan.state, weights, scales, each.own_packed.get());
+    plan.pack(plan.state, data(plan.packed_input), data(plan.packed_scales), each.own_packed.get());
     each.packed = each.own_packed.get();
   }
   each.packed_version = version_to_pack(bucket, each);
-}
-
-void Session::State::pack(Step& each) {
-  const kernels::Plan& plan = each.kernel.plan();
-  const auto data = [&](int at) { return at < 0 ? nullptr : each.input_pointers[static_cast<std::size_t>(at)]; };
-  pack(*current, each, data(plan.packed_input), data(plan.packed_scales));
 }
 
 // Packs weights that are known before the run, those of different nodes in parallel; one thread packs the weights of
@@ -93,7 +102,7 @@ void Session::State::pack_stale(Bucket& bucket, const RunOptions& run) {
   if (stale.empty()) return;
   const double start = profile.on() ? seconds_now() : 0;
   if (stale.size() == 1) {
-    pack(*stale[0]);
+    pack(bucket, *stale[0]);
   } else {
     pool.run(static_cast<std::int64_t>(stale.size()), pack_body);
   }
@@ -120,7 +129,7 @@ void Session::State::run_collective(Step& step_to_run) {
 void Session::State::run_step(Step& step_to_run) {
   if (step_to_run.collective) return run_collective(step_to_run);
   const kernels::Plan& plan = step_to_run.kernel.plan();
-  if (is_stale(step_to_run)) pack(step_to_run);
+  if (is_stale(step_to_run)) pack(*current, step_to_run);
   step = &step_to_run;
   args.inputs = step_to_run.input_pointers.data();
   args.outputs = step_to_run.output_pointers.data();
@@ -383,20 +392,20 @@ bool Session::state_is_finite() const {
 }
 
 Tensors Session::tensors(const std::function<bool(const Value&)>& wanted) const {
-  const State& s = *state_;
+  State& s = *state_;
   Tensors tensors;
   for (std::size_t i = 0; i < s.graph.values.size(); ++i) {
-    const Held& held = s.held[i];
-    if (!held.data || (wanted && !wanted(s.graph.values[i]))) continue;
-    tensors[s.graph.values[i].name] = {concrete(s.graph.values[i], s.bound), s.fetch(held.data, held.bytes)};
+    Held& held = s.held[i];
+    if (!held.exists() || (wanted && !wanted(s.graph.values[i]))) continue;
+    tensors[s.graph.values[i].name] = {concrete(s.graph.values[i], s.bound), s.fetch(held.address(), held.bytes)};
   }
   return tensors;
 }
 
 const void* Session::state(const std::string& name) const {
   const ValueId id = state_->held_named(name);
-  const Held& held = state_->held[index(id)];
-  return state_->view(id, held.data, held.bytes).data();
+  Held& held = state_->held[index(id)];
+  return state_->view(id, held.address(), held.bytes).data();
 }
 
 void Session::set_state(const std::string& name, ByteView bytes) {

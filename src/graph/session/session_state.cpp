@@ -83,7 +83,7 @@ void Session::State::start(const Weights& weights) {
       continue;
     }
     const kernels::Shape wanted = concrete(value, bound);
-    if (found->shape() != wanted || found->data().size() != wanted.bytes()) {
+    if (found->shape() != wanted || (!found->late() && found->data().size() != wanted.bytes())) {
       const auto dims = [](const kernels::Shape& shape) {
         return shape_text({shape.dims.begin(), shape.dims.begin() + std::max(shape.rank, 0)});
       };
@@ -105,7 +105,7 @@ bool Session::State::known(const Value& value) const {
 void Session::State::create_states(const Weights* weights) {
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
-    if (outlives_step(value.role) && !held[i].data && known(value)) hold(i, weights);
+    if (outlives_step(value.role) && !held[i].exists() && known(value)) hold(i, weights);
   }
 }
 
@@ -118,9 +118,13 @@ void Session::State::hold(std::size_t i, const Weights* weights) {
   const auto take_memory = [&] { return take(bytes, "'" + value.name + "'"); };
   version[i] = 1;
   if (weight && !options.training && written[i] == 0) {
-    if (!device.host) here.device_copy = weight->on(device, take_memory);
-    here.data = const_cast<void*>(device.host ? weight->data().data() : here.device_copy.get());  // never written
     here.weight = weight;
+    if (device.host) {
+      if (!weight->late()) here.address();
+    } else {
+      here.device_copy = weight->on(device, take_memory);
+      here.data = const_cast<void*>(here.device_copy.get());  // never written
+    }
   } else {
     here.own = take_memory();
     here.data = here.own.get();
@@ -138,7 +142,7 @@ ValueId Session::State::held_named(const std::string& name) const {
   if (id == kNone || !outlives_step(graph.value(id).role)) {
     fail(ErrorKind::kNotFound, "the session has no parameter, state or constant '{}'", name);
   }
-  if (!held[index(id)].data) fail(ErrorKind::kUsage, "the size of '{}' is not known before the first run", name);
+  if (!held[index(id)].exists()) fail(ErrorKind::kUsage, "the size of '{}' is not known before the first run", name);
   return id;
 }
 
@@ -239,9 +243,12 @@ Tiles* Session::State::tiles_for(const RunOptions& run) {
   for (int i = 0; i < pool.threads(); ++i) {
     lanes.push_back(make_bucket_of(of_tile));
     for (Step& each : lanes.back().steps) {
-      const kernels::Plan& plan = each.kernel.plan();
-      const auto data = [&](int at) { return at < 0 ? nullptr : held[index(root_of(lanes.back(), each, at))].data; };
-      if (i == 0 && plan.packed_input >= 0) pack(lanes.back(), each, data(plan.packed_input), data(plan.packed_scales));
+      for (int at = 0; at < static_cast<int>(each.inputs.size()); ++at) {
+        if (each.inputs[static_cast<std::size_t>(at)] == kNone) continue;
+        Held& here = held[index(root_of(lanes.back(), each, at))];
+        if (!only_packed(lanes.back(), each, at)) each.input_pointers[static_cast<std::size_t>(at)] = here.address();
+      }
+      if (i == 0 && each.kernel.plan().packed_input >= 0) pack(lanes.back(), each);
     }
   }
   return &tiles.emplace_back(graph, std::move(lanes));
@@ -290,7 +297,7 @@ void* Session::State::address(const Bucket& bucket, ValueId id) {
     return static_cast<std::uint8_t*>(arena.get()) + before + block.offset;
   }
   const ValueId root = bucket.plan.root[index(id)];
-  if (held[index(root)].data) return held[index(root)].data;
+  if (held[index(root)].exists()) return held[index(root)].address();
   return const_cast<void*>(fed[index(root)]);  // inputs are never written: validate() and the shape rules ensure it
 }
 

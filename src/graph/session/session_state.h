@@ -73,7 +73,9 @@ struct Session::State {
 
   std::vector<kernels::Call> calls;  // of run_together()
   std::vector<Step*> stale;          // steps whose packed weights are older than the weights
-  std::function<void(std::int64_t)> pack_body = [this](std::int64_t i) { pack(*stale[static_cast<std::size_t>(i)]); };
+  std::function<void(std::int64_t)> pack_body = [this](std::int64_t i) {
+    pack(*current, *stale[static_cast<std::size_t>(i)]);
+  };
 
   NodeProfile profile;
 
@@ -105,8 +107,10 @@ struct Session::State {
   std::uint64_t version_to_pack(const Bucket& bucket, const Step& each) const;
   bool holds_what_is_packed(const Bucket& bucket, const Step& each) const;
   bool is_stale(const Step& each) const;
-  void pack(const Bucket& bucket, Step& each, const void* weights, const void* scales);
-  void pack(Step& each);
+  // Whether what a step's kernel packs is a shared weight, with its scales.
+  bool packs_shared(const Bucket& bucket, const Step& each) const;
+  bool only_packed(const Bucket& bucket, const Step& each, int at) const;
+  void pack(const Bucket& bucket, Step& each);
   void pack_stale(Bucket& bucket, const RunOptions& run);
   void run_step(Step& step_to_run);
   void run_collective(Step& step_to_run);

@@ -139,7 +139,7 @@ const void* Tiles::address(const Lane& lane, ValueId id, std::int64_t first, con
   if (block >= 0)
     return static_cast<const std::uint8_t*>(lane.arena.get()) + plan.blocks[static_cast<std::size_t>(block)].offset;
   const std::size_t root = index(plan.root[index(id)]);
-  if (run.held[root].data) return run.held[root].data;
+  if (run.held[root].exists()) return run.held[root].data;
   return static_cast<const std::uint8_t*>(run.fed[root]) + static_cast<std::size_t>(first) * fed_bytes_[root];
 }
 

@@ -1,0 +1,57 @@
+# The weights of a large model are mapped from the cache of whole files: read once, the same answers, and made anew if
+# somebody changed or removed the file. Never from an encrypted repository, and not needed where nothing can be written.
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+
+train() {
+  mkdir -p data/t
+  { echo "a,b,y"; for i in $(seq 64); do echo "$((i % 7)),$((i % 5)),$((i % 2))"; done; } >data/t/train.csv
+  printf '[data]\ndataset = "data/t"\ntarget = "y"\n[model]\nname = "m"\nfamily = "mlp"\nhidden = [4096, 4096]\n[train]\nepochs = 1\nbatch = 64\n' >c.toml
+  mlx add -q data/t >/dev/null
+  mlx train -q -c c.toml >/dev/null 2>&1 || fail "training failed"
+}
+answers() { printf 'a,b\n1,2\n3,4\n' | mlx predict m - --out - 2>/dev/null; }
+# The cached file has the digest that it is named by.
+whole() { same "$(sha256sum <"$(cached)" | cut -c3-64)" "$(basename "$(cached)")"; }
+cached() { find .mlx/cache/files -type f -size +60M 2>/dev/null; }
+
+mkdir plain secret
+cd plain
+mlx init >/dev/null 2>&1
+train
+same "$(cached)" ""
+first=$(answers)
+has "$first" "y"
+file=$(cached)
+[ -n "$file" ] || fail "nothing in the cache"
+node=$(stat -c %i "$file")
+same "$(answers)" "$first"
+same "$(stat -c %i "$(cached)")" "$node"
+
+# Changed: its time says so, and it is made anew. A file of an earlier boot is read before it is used.
+chmod u+w "$file" && flip "$file" 50000000
+same "$(answers)" "$first"
+whole
+boot=$(dirname "$(dirname "$(cached)")")
+earlier=$(cached)
+mv "$boot" "$(dirname "$boot")/0123456789abcdef"
+earlier=${earlier/$(basename "$boot")/0123456789abcdef}
+chmod u+w "$earlier" && flip "$earlier" 50000000
+same "$(answers)" "$first"
+whole
+mlx gc --yes >/dev/null
+same "$(cached)" ""
+same "$(answers)" "$first"
+
+# A folder in the place of the cache, or a full disk: the weights are read from the store.
+rm -rf .mlx/cache/files && echo no >.mlx/cache/files
+same "$(answers)" "$first"
+rm .mlx/cache/files
+
+cd ../secret
+echo "correct horse" >"$work/pass" && chmod 600 "$work/pass"
+export MLX_PASSPHRASE_FILE=$work/pass
+expect 0 mlx init --encrypt --passphrase-file "$work/pass"
+train
+same "$(answers)" "$first"
+same "$(cached)" ""
