@@ -6,6 +6,8 @@
 // eight, two steps in one byte, if weights have four bits), four vectors of sixteen outputs, each with the four bytes
 // of its step. So one row reads them as one stream. Sums of bytes are exact, so neither tiles nor instruction set
 // change a bit.
+#include <algorithm>
+
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -13,30 +15,46 @@ namespace {
 
 constexpr std::int64_t kLanes = 16, kVectors = 4, kPanelOutputs = kLanes * kVectors, kStep = 4, kVectorBytes = 64;
 constexpr std::int64_t kScaleBytes = kPanelOutputs * static_cast<std::int64_t>(sizeof(F16));
-constexpr std::int64_t kAhead = 4096;   // bytes of weights
-constexpr float kSmallest = 0x1p-100f;  // all of a group below it count as 0
+constexpr std::int64_t kSmallestGroup = 32;
+constexpr std::int64_t kAhead = 4096;       // bytes of weights
+constexpr std::int64_t kCached = 16 << 10;  // bytes of weights that stay in the first cache while many rows use them
+constexpr std::int64_t kBlock = 96;         // rows whose sums lie beside them
+constexpr int kFewRows = 4, kManyRows = 6;  // of a strip
+constexpr float kSmallest = 0x1p-100f;      // all of a group below it count as 0
 
 struct Sizes {
   std::int64_t rows, k, n, groups, group;
-  bool four;  // bits
+  bool four;               // bits
+  std::int64_t chunk = 0;  // groups that all rows take before the next ones
   std::int64_t panels() const { return (n + kPanelOutputs - 1) / kPanelOutputs; }
   std::int64_t steps() const { return group / (four ? 2 * kStep : kStep); }  // of a group, as packed
   std::int64_t packed_group() const { return kScaleBytes + steps() * kVectors * kVectorBytes; }
   std::int64_t packed() const { return panels() * groups * packed_group(); }
   int offset() const { return four ? 8 : kByteOffset; }  // of packed weights
 };
+// Rows of a strip, which are computed together. Up to 16 rows wait for memory, so they read a panel in order.
+int height(std::int64_t rows) {
+  return kHeld < 32 || rows <= 2 ? 2 : rows <= 16 ? kFewRows : kManyRows;
+}
 Sizes sizes_of(const State* s) {
   const Geometry& g = s->g;
-  return {g.rows, g.in_width, g.out_width, g.groups, g.in_width / g.groups, g.w_type == DType::kU8};
+  Sizes z{g.rows, g.in_width, g.out_width, g.groups, g.in_width / g.groups, g.w_type == DType::kU8};
+  z.chunk = height(z.rows) < kManyRows ? z.groups : std::max<std::int64_t>(1, kCached / z.packed_group());
+  return z;
 }
 
 // The workspace: x as integers; and of each group of each row the scale, and what its sums start with, which takes the
-// weights' offset out again.
+// weights' offset out again. All three lie by chunk of groups, row and group, in the order in which they are read.
 struct Rounded {
   std::int8_t* x;
   float* scales;
   std::int32_t* starts;
 };
+// Where the groups of a row in the chunk that begins with group `first` lie.
+Range place(const Sizes& z, std::int64_t row, std::int64_t first) {
+  const std::int64_t count = std::min(z.chunk, z.groups - first), begin = z.rows * first + row * count;
+  return {begin, begin + count};
+}
 std::int64_t rounded_bytes(const Sizes& z) {
   return (z.rows * z.k + 63) / 64 * 64 + z.rows * z.groups * 8;
 }
@@ -74,8 +92,13 @@ void round_group(const float* x, const Sizes& z, std::int8_t* to, float* scale, 
 }
 
 void round_rows(const Sizes& z, const float* x, const Rounded& to, Range rows) {
-  for (std::int64_t i = rows.begin * z.groups; i < rows.end * z.groups; ++i)
-    round_group(x + i * z.group, z, to.x + i * z.group, to.scales + i, to.starts + i);
+  const float* x_group = x + rows.begin * z.k;
+  for (std::int64_t row = rows.begin; row < rows.end; ++row)
+    for (std::int64_t first = 0; first < z.groups; first += z.chunk) {
+      const Range there = place(z, row, first);
+      for (std::int64_t at = there.begin; at < there.end; ++at, x_group += z.group)
+        round_group(x_group, z, to.x + at * z.group, to.scales + at, to.starts + at);
+    }
 }
 
 struct Product {
@@ -92,102 +115,145 @@ inline Ints four_of(const std::int8_t* from) {
   return integers(terms);
 }
 
-// The sums of one group. `w`: its first step.
+// The sums of one group of R rows, which are `stride` bytes apart. `w`: its first step. For many rows the steps of 32
+// inputs, the smallest group, are unrolled: in a loop of single steps the compiler copies every sum twice. For few
+// rows, which wait for memory, that is slower.
 template <bool Four, int R, int N>
-inline void add_group(const Product& p, const std::uint8_t* w, const std::int8_t* x, Ints (&sum)[R][N]) {
-  for (std::int64_t step = p.z.steps(); step > 0; --step, w += kVectors * kVectorBytes) {
-    Ints low[N], high[N];
-    if constexpr (N == kVectors) {  // few rows wait for memory: the processor itself does not read far enough ahead
-      MLX_UNROLL
-      for (int v = 0; v < N; ++v) __builtin_prefetch(w + kAhead + v * kVectorBytes);
-    }
+inline void add_group(std::int64_t group, const std::uint8_t* w, const std::int8_t* x, std::int64_t stride,
+                      Ints (&sum)[R][N]) {
+  constexpr std::int64_t kInputs = Four ? 2 * kStep : kStep, kAtOnce = N < kVectors ? kSmallestGroup / kInputs : 1;
+  for (std::int64_t i = 0; i < group; i += kAtOnce * kInputs) {
     MLX_UNROLL
-    for (int v = 0; v < N; ++v) {
-      low[v] = load(reinterpret_cast<const std::int32_t*>(w + v * kVectorBytes));
-      if constexpr (Four) {
-        high[v] = shifted_right<4>(low[v]) & integers(0x0f0f0f0f);
-        low[v] = low[v] & integers(0x0f0f0f0f);
-      }
-    }
-    MLX_UNROLL
-    for (int r = 0; r < R; ++r) {
-      const Ints terms = four_of(x + r * p.z.k);
-      MLX_UNROLL
-      for (int v = 0; v < N; ++v) sum[r][v] = dot_bytes(low[v], terms, sum[r][v]);
-      if constexpr (Four) {
-        const Ints more = four_of(x + r * p.z.k + kStep);
+    for (std::int64_t step = 0; step < kAtOnce; ++step, w += kVectors * kVectorBytes) {
+      Ints low[N], high[N];
+      if constexpr (N == kVectors) {  // few rows wait for memory: the processor itself does not read far enough ahead
         MLX_UNROLL
-        for (int v = 0; v < N; ++v) sum[r][v] = dot_bytes(high[v], more, sum[r][v]);
+        for (int v = 0; v < N; ++v) __builtin_prefetch(w + kAhead + v * kVectorBytes);
       }
+      MLX_UNROLL
+      for (int v = 0; v < N; ++v) {
+        low[v] = load(reinterpret_cast<const std::int32_t*>(w + v * kVectorBytes));
+        if constexpr (Four) {
+          high[v] = shifted_right<4>(low[v]) & integers(0x0f0f0f0f);
+          low[v] = low[v] & integers(0x0f0f0f0f);
+        }
+      }
+      MLX_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const Ints terms = four_of(x + r * stride);
+        MLX_UNROLL
+        for (int v = 0; v < N; ++v) sum[r][v] = dot_bytes(low[v], terms, sum[r][v]);
+        if constexpr (Four) {
+          const Ints more = four_of(x + r * stride + kStep);
+          MLX_UNROLL
+          for (int v = 0; v < N; ++v) sum[r][v] = dot_bytes(high[v], more, sum[r][v]);
+        }
+      }
+      x += kInputs;
     }
-    x += Four ? 2 * kStep : kStep;
   }
 }
 
-// R rows from `row` on, by N vectors of panel `panel` from vector `first` on.
+// A chunk of groups of some vectors, from vector `first` on, of a panel.
+struct Part {
+  std::int64_t panel, first, group;
+};
+
+const std::uint8_t* part_of(const Product& p, const Part& part) {
+  return p.packed + (part.panel * p.z.groups + part.group) * p.z.packed_group();
+}
+
+// Has the second cache load so many bytes of weights, which are needed later. Returns what follows them.
+const std::uint8_t* fetch(const std::uint8_t* weights, std::int64_t bytes) {
+  for (std::int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(weights + at, 0, 2);
+  return weights + bytes;
+}
+
+// Adds to the sums of R rows, from `row` on, what these groups give.
 template <bool Four, int R, int N>
-void tile(const Product& p, std::int64_t panel, std::int64_t first, std::int64_t row) {
-  const std::int64_t o = panel * kPanelOutputs + first * kLanes, left = p.z.n - o;
+void tile(const Product& p, const Part& part, std::int64_t row, float* totals) {
   Floats total[R][N];
   MLX_UNROLL
-  for (int v = 0; v < N; ++v) {
-    const Floats start = p.bias ? load(p.bias + o + kLanes * v, lanes(left - kLanes * v)) : zeros();
+  for (int r = 0; r < R; ++r) {
     MLX_UNROLL
-    for (int r = 0; r < R; ++r) total[r][v] = start;
+    for (int v = 0; v < N; ++v) total[r][v] = load(totals + r * kPanelOutputs + v * kLanes);
   }
-  const std::uint8_t* w = p.packed + panel * p.z.groups * p.z.packed_group();
-  for (std::int64_t group = 0; group < p.z.groups; ++group, w += p.z.packed_group()) {
-    const std::int64_t at = row * p.z.groups + group;
+  const std::uint8_t* w = part_of(p, part);
+  const Range there = place(p.z, row, part.group);
+  const std::int64_t groups = there.end - there.begin;
+  for (std::int64_t at = there.begin; at < there.end; ++at, w += p.z.packed_group()) {
     Ints sum[R][N];
     MLX_UNROLL
     for (int r = 0; r < R; ++r) {
       MLX_UNROLL
-      for (int v = 0; v < N; ++v) sum[r][v] = integers(p.x.starts[at + r * p.z.groups]);
+      for (int v = 0; v < N; ++v) sum[r][v] = integers(p.x.starts[at + r * groups]);
     }
-    add_group<Four, R, N>(p, w + kScaleBytes + first * kVectorBytes, p.x.x + row * p.z.k + group * p.z.group, sum);
+    add_group<Four, R, N>(p.z.group, w + kScaleBytes + part.first * kVectorBytes, p.x.x + at * p.z.group,
+                          groups * p.z.group, sum);
     MLX_UNROLL
     for (int v = 0; v < N; ++v) {
-      const Floats scale = load(reinterpret_cast<const F16*>(w) + (first + v) * kLanes, lanes(kLanes));
+      const Floats scale = load(reinterpret_cast<const F16*>(w) + (part.first + v) * kLanes, lanes(kLanes));
       MLX_UNROLL
       for (int r = 0; r < R; ++r)
-        total[r][v] = fma(to_floats(sum[r][v]), scale * broadcast(p.x.scales[at + r * p.z.groups]), total[r][v]);
+        total[r][v] = fma(to_floats(sum[r][v]), scale * broadcast(p.x.scales[at + r * groups]), total[r][v]);
     }
   }
   MLX_UNROLL
   for (int r = 0; r < R; ++r) {
     MLX_UNROLL
-    for (int v = 0; v < N; ++v) store(p.y + (row + r) * p.z.n + o + kLanes * v, total[r][v], lanes(left - kLanes * v));
+    for (int v = 0; v < N; ++v) store(totals + r * kPanelOutputs + v * kLanes, total[r][v]);
   }
 }
 
 template <bool Four, int R, int N>
-void some_rows(const Product& p, std::int64_t panel, std::int64_t first, std::int64_t row, std::int64_t count) {
+void some_rows(const Product& p, const Part& part, std::int64_t row, std::int64_t count, float* totals) {
   if constexpr (R > 1)
-    if (count < R) return some_rows<Four, R - 1, N>(p, panel, first, row, count);
-  tile<Four, R, N>(p, panel, first, row);
+    if (count < R) return some_rows<Four, R - 1, N>(p, part, row, count, totals);
+  tile<Four, R, N>(p, part, row, totals);
 }
 
-// Strips have nearly equal height, as in product.h.
+// Some rows by a panel: a few groups at a time, for all rows. Strips of R rows have nearly equal height, as in
+// product.h.
+template <bool Four, int R, int N>
+void multiply_block(const Product& p, std::int64_t panel, Range rows) {
+  const std::int64_t o = panel * kPanelOutputs, left = p.z.n - o, count = rows.end - rows.begin;
+  alignas(64) float totals[kBlock * kPanelOutputs];
+  for (std::int64_t v = 0; v < kPanelOutputs; v += kLanes) {
+    const Floats start = p.bias ? load(p.bias + o + v, lanes(left - v)) : zeros();
+    for (std::int64_t r = 0; r < count; ++r) store(totals + r * kPanelOutputs + v, start);
+  }
+  const std::int64_t strips = (count + R - 1) / R, share = p.z.chunk * p.z.packed_group() * N / (strips * kVectors);
+  for (std::int64_t group = 0; group < p.z.groups; group += p.z.chunk) {
+    Part part{panel, 0, group};
+    const std::uint8_t* next = part_of(p, part) + p.z.chunk * p.z.packed_group();
+    for (; part.first < kVectors && part.first * kLanes < left; part.first += N)
+      for (std::int64_t i = 0; i < strips; ++i) {
+        if constexpr (R == kManyRows) next = fetch(next, share);
+        const std::int64_t row = count * i / strips, end = count * (i + 1) / strips;
+        some_rows<Four, R, N>(p, part, rows.begin + row, end - row, totals + row * kPanelOutputs + part.first * kLanes);
+      }
+  }
+  for (std::int64_t r = 0; r < count; ++r)
+    for (std::int64_t v = 0; v < kPanelOutputs && v < left; v += kLanes)
+      store(p.y + (rows.begin + r) * p.z.n + o + v, load(totals + r * kPanelOutputs + v), lanes(left - v));
+}
+
 template <bool Four, int R, int N>
 void all_rows(const Product& p, std::int64_t panel) {
-  const std::int64_t strips = (p.z.rows + R - 1) / R;
-  for (std::int64_t first = 0; first < kVectors && panel * kPanelOutputs + first * kLanes < p.z.n; first += N)
-    for (std::int64_t i = 0; i < strips; ++i) {
-      const std::int64_t row = p.z.rows * i / strips;
-      some_rows<Four, R, N>(p, panel, first, row, p.z.rows * (i + 1) / strips - row);
-    }
+  for (std::int64_t row = 0; row < p.z.rows; row += kBlock)
+    multiply_block<Four, R, N>(p, panel, {row, std::min(row + kBlock, p.z.rows)});
 }
 
 template <bool Four>
 void multiply(const Product& p, Range panels) {
   for (std::int64_t panel = panels.begin; panel < panels.end; ++panel) {
     if constexpr (kHeld >= 32) {
-      if (p.z.rows <= 2)
+      if (height(p.z.rows) < kFewRows)
         all_rows<Four, 2, 4>(p, panel);
-      else if (p.z.rows <= 16)
-        all_rows<Four, 4, 4>(p, panel);
+      else if (height(p.z.rows) < kManyRows)
+        all_rows<Four, kFewRows, 4>(p, panel);
       else
-        all_rows<Four, 6, 2>(p, panel);
+        all_rows<Four, kManyRows, 2>(p, panel);
     } else {
       all_rows<Four, 2, 1>(p, panel);
     }

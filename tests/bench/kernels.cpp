@@ -155,6 +155,25 @@ void linear(Entries& entries, std::int64_t n, std::int64_t k, std::int64_t o) {
   }
 }
 
+// With weights of four and eight bits in groups of 32: of a language model that reads a prompt or decodes.
+void linear_groups(Entries& entries, std::int64_t n, std::int64_t k, std::int64_t o) {
+  const double flops = 2.0 * static_cast<double>(n * k * o);
+  const Shape scales = tensor(DType::kF16, {k / 32, o});
+  const std::string shape = fmt::format("{}x{}->{}", n, k, o);
+  entries.push_back({"linear int4 groups " + shape,
+                     Op::kLinearGroups,
+                     {},
+                     {f32({n, k}), tensor(DType::kU8, {o, k / 2}), scales},
+                     {f32({n, o})},
+                     flops});
+  entries.push_back({"linear int8 groups " + shape,
+                     Op::kLinearGroups,
+                     {},
+                     {f32({n, k}), tensor(DType::kS8, {o, k}), scales},
+                     {f32({n, o})},
+                     flops});
+}
+
 void images(Entries& entries, std::int64_t n, std::int64_t size, std::int64_t c) {
   const Shape x = f32({n, size, size, c}), half = f32({n, size / 2, size / 2, c}), v = f32({c});
   const Shape index = tensor(DType::kS32, {n, size / 2, size / 2, c});
@@ -221,6 +240,7 @@ Entries table() {
   linear(entries, 1024, 768, 2304);
   linear(entries, 128, 6272, 128);
   linear(entries, 128, 128, 10);
+  for (const std::int64_t rows : {1, 8, 128, 512}) linear_groups(entries, rows, 2048, 5632);
   images(entries, 128, 28, 32);
   images(entries, 128, 14, 64);
   const Shape pixels = tensor(DType::kU8, {64, 224, 224, 3}), changes = tensor(DType::kS32, {64, 6});
