@@ -108,7 +108,13 @@ struct Problem {
   const Shape* inputs = nullptr;
   const Shape* outputs = nullptr;
   const void* const* constants = nullptr;
+  // stored[i]: the half-precision type in which the known f32 weights of input i are stored, else f32; `stored` may be
+  // null. A kernel may pack them as they are stored (Plan::packs_stored), which takes half of the memory.
+  const DType* stored = nullptr;
 };
+inline bool stored_in_half(const Problem& problem, int input) {
+  return problem.stored && is_half(problem.stored[input]);
+}
 
 // The key of random numbers, for kernels that read it from device memory.
 struct RandomKey {
@@ -147,6 +153,7 @@ struct Plan {
   void (*run_many)(const Call* calls, int count) = nullptr;
   // packed: 64-byte aligned. scales: null if none are packed.
   void (*pack)(const void* state, const void* weights, const void* scales, void* packed) = nullptr;
+  bool packs_stored = false;  // pack() takes weights of the type Problem::stored
   // The output of pack() depends only on the weights, their scales and shape, and these numbers: two plans with the
   // same function, shape, packed_bytes and numbers can share it. -1: it depends on more and cannot be shared.
   const std::int64_t* layout = nullptr;  // owned by `state`

@@ -44,7 +44,7 @@ bool multiplies_few_rows(const Problem& problem, const Geometry& g) {
   const bool bf16 = problem.inputs[0].dtype == DType::kBF16;
   switch (problem.op) {
     case Op::kLinear:
-      return (bf16 || !is_known(problem, 1)) && g.rows <= kFewRows;
+      return stored_in_half(problem, 1) || ((bf16 || !is_known(problem, 1)) && g.rows <= kFewRows);
     case Op::kLinearBackwardData:
       return g.rows <= kFewRows;
     case Op::kLinearBackwardWeights:

@@ -45,6 +45,7 @@ bool prepare_linear(const Problem& problem, Plan& plan) {
   const Shape &x = problem.inputs[0], &w = problem.inputs[1];
   const std::int64_t rows = rows_of(x), n = w.dims[0], k = w.dims[1];
   if (rows == 0 || n == 0 || k == 0 || has_output(problem, 1)) return false;
+  if (stored_in_half(problem, 1)) return false;  // ours read half as many bytes
   const auto fused = epilogue(problem);
   if (!fused) return false;
 

@@ -14,6 +14,20 @@ void pack_forward(const void* opaque, const void* weights, const void*, void* pa
   pack_columns(static_cast<const float*>(weights), g.in_width, g.in_width, g.out_width, static_cast<float*>(packed));
 }
 
+// With weights that are stored in half precision: the same sums as with the f32 that they stand for.
+template <typename Half>
+void forward_half(const void* opaque, const Args& args, int phase, int slice) {
+  const State* s = state_of(opaque);
+  multiply_slice<float, Half>(s, args, f32_in(s, args, 2), s->g.in_width, s->g.out_width, phase, slice);
+}
+template <typename Half>
+void pack_half(const void* opaque, const void* weights, const void*, void* packed) {
+  const Geometry& g = state_of(opaque)->g;
+  const auto* w = static_cast<const Half*>(weights);
+  pack_columns(g.in_width, g.out_width, static_cast<Half*>(packed),
+               [&](std::int64_t j, std::int64_t p) { return load(w + j * g.in_width + p, lanes(g.in_width - p)); });
+}
+
 void backward_data(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
   multiply_slice<float>(s, args, nullptr, s->g.out_width, s->g.in_width, phase, slice);
@@ -43,6 +57,12 @@ bool prepare_linear(const Problem& problem, Plan& plan) {
     plan.pack = pack_forward;
     plan.layout_count = 0;
     cut_product(s, plan, k, n);
+    if (!stored_in_half(problem, 1)) return true;
+    const bool bf16 = problem.stored[1] == DType::kBF16;
+    plan.run = bf16 ? forward_half<BF16> : forward_half<F16>;
+    plan.pack = bf16 ? pack_half<BF16> : pack_half<F16>;
+    plan.packs_stored = true;
+    plan.packed_bytes = panels_bytes(k, n, sizeof(F16));
   } else if (problem.op == Op::kLinearBackwardData) {
     plan.run = backward_data;
     plan.pack = pack_backward;

@@ -19,13 +19,14 @@ inline std::int64_t block_rows(std::int64_t rows, std::int64_t columns) {
 
 // One slice of y[rows, columns] = act(a[rows, terms] · packed + bias). If y is bf16, the sums of a block are kept in
 // the slice's part of the workspace until they are complete.
-template <typename Factor>
+template <typename Factor, typename Column = Factor>
 void multiply_slice(const State* s, const Args& args, const float* bias, std::int64_t terms, std::int64_t columns,
                     int phase, int slice) {
   const bool narrow = s->g.y_type == DType::kBF16;
   const std::int64_t rows = s->g.rows, height = block_rows(rows, columns), high = (rows + height - 1) / height;
   const std::int64_t passes = terms > kDepth ? (terms + kDepth - 1) / kDepth : 1;
-  const auto *a = static_cast<const Factor*>(args.inputs[0]), *b = static_cast<const Factor*>(args.packed);
+  const auto* a = static_cast<const Factor*>(args.inputs[0]);
+  const auto* b = static_cast<const Column*>(args.packed);
   const Range items = range_of(s, phase, slice);
   for (std::int64_t item = items.begin; item < items.end; ++item) {
     const std::int64_t i = item % high * height, j = item / high * kPanel, y = i * columns + j;
@@ -33,18 +34,18 @@ void multiply_slice(const State* s, const Args& args, const float* bias, std::in
     float* sums = narrow ? static_cast<float*>(args.workspace) + slice * height * kPanel : f32_out(s, args, 0) + y;
     for (std::int64_t pass = 0; pass < passes; ++pass) {
       const std::int64_t begin = terms * pass / passes, end = terms * (pass + 1) / passes;
-      const Product<Factor> m{a + i * terms + begin,
-                              terms,
-                              0,
-                              1,
-                              end - begin,
-                              b + j * terms + begin * panel_width(columns, j),
-                              sums,
-                              narrow ? kPanel : columns,
-                              bias ? bias + j : nullptr,
-                              s->attrs.activation,
-                              begin == 0,
-                              end == terms};
+      const Product<Factor, Column> m{a + i * terms + begin,
+                                      terms,
+                                      0,
+                                      1,
+                                      end - begin,
+                                      b + j * terms + begin * panel_width(columns, j),
+                                      sums,
+                                      narrow ? kPanel : columns,
+                                      bias ? bias + j : nullptr,
+                                      s->attrs.activation,
+                                      begin == 0,
+                                      end == terms};
       multiply(m, block_high, block_wide);
     }
     for (std::int64_t row = 0; narrow && row < block_high; ++row) {

@@ -34,14 +34,14 @@ inline std::int64_t rounded_up(std::int64_t n, std::int64_t to) {
 inline std::int64_t panel_width(std::int64_t columns, std::int64_t j) {
   return smaller(rounded_up(columns - j, 16), kPanel);
 }
-inline std::size_t panels_bytes(std::int64_t terms, std::int64_t columns) {
-  return bytes_of(terms * rounded_up(columns, 16), sizeof(float));
+inline std::size_t panels_bytes(std::int64_t terms, std::int64_t columns, std::size_t factor = sizeof(float)) {
+  return bytes_of(terms * rounded_up(columns, 16), factor);
 }
 
 // Packs the panels of a matrix. sixteen(j, p) returns the factors p … p + 15 of column j, zeros after the last. Factors
-// of any type have a float's size and are packed as floats.
-template <typename Sixteen>
-void pack_columns(std::int64_t terms, std::int64_t columns, float* packed, Sixteen sixteen) {
+// of any type have a float's size and are packed as floats, or else as the half-precision numbers that they are.
+template <typename Packed, typename Sixteen>
+void pack_columns(std::int64_t terms, std::int64_t columns, Packed* packed, Sixteen sixteen) {
   for (std::int64_t j = 0; j < columns; j += kPanel) {
     const std::int64_t width = panel_width(columns, j);
     for (std::int64_t c = j; c < j + width; c += 16)
@@ -50,7 +50,7 @@ void pack_columns(std::int64_t terms, std::int64_t columns, float* packed, Sixte
         for (std::int64_t i = 0; i < 16; ++i) rows[i] = c + i < columns ? sixteen(c + i, p) : zeros();
         transpose(rows);
         for (std::int64_t i = 0; i < 16 && p + i < terms; ++i)
-          store(packed + j * terms + (p + i) * width + (c - j), rows[i]);
+          store(packed + j * terms + (p + i) * width + (c - j), rows[i], All{});
       }
   }
 }
@@ -74,12 +74,19 @@ inline void pack_term(const float* from, std::int64_t p, std::int64_t terms, std
   pack_term(p, terms, columns, packed, [&](std::int64_t j, Mask mask) { return load(from + j, mask); });
 }
 
+inline Floats load(const F16* from) {
+  return load(from, All{});
+}
+inline Floats load(const BF16* from) {
+  return load(from, All{});
+}
+
 // Rows of a times one panel. A row's terms are `segments` runs of `depth`, `jump` apart; y[r, j] = act(sum + bias[j]).
-template <typename Factor>
+template <typename Factor, typename Column = Factor>
 struct Product {
   const Factor* a;
   std::int64_t row_step, jump, segments, depth;
-  const Factor* b;  // the panel, from the first term of these segments on
+  const Column* b;  // the panel, from the first term of these segments on; half-precision columns are widened
   float* y;
   std::int64_t y_step;
   const float* bias;  // of the panel's columns; null if there is none
@@ -93,8 +100,8 @@ inline Floats activated(Activation activation, Floats x) {
 }
 
 // Computes rows first … first + R - 1. `last` is the mask of the panel's last vector.
-template <int R, int N, typename Factor>
-void rows_of_product(const Product<Factor>& m, std::int64_t first, Mask last) {
+template <int R, int N, typename Factor, typename Column>
+void rows_of_product(const Product<Factor, Column>& m, std::int64_t first, Mask last) {
   using Vector = decltype(load(m.b));
   Floats sum[R][N];
   float* y = m.y + first * m.y_step;
@@ -104,7 +111,7 @@ void rows_of_product(const Product<Factor>& m, std::int64_t first, Mask last) {
     MLX_UNROLL
     for (int v = 0; v < N; ++v) sum[r][v] = m.begins ? zeros() : load(y + r * m.y_step + 16 * v, lanes_of(v, N, last));
   }
-  const Factor* b = m.b;
+  const Column* b = m.b;
   for (std::int64_t segment = 0; segment < m.segments; ++segment) {
     const Factor* a = m.a + first * m.row_step + segment * m.jump;
     for (std::int64_t p = m.depth; p > 0; --p, ++a, b += 16 * N) {
@@ -133,15 +140,15 @@ void rows_of_product(const Product<Factor>& m, std::int64_t first, Mask last) {
   }
 }
 
-template <int R, int N, typename Factor>
-void strip(const Product<Factor>& m, std::int64_t first, std::int64_t rows, Mask last) {
+template <int R, int N, typename Factor, typename Column>
+void strip(const Product<Factor, Column>& m, std::int64_t first, std::int64_t rows, Mask last) {
   if constexpr (R > 1)
     if (rows < R) return strip<R - 1, N>(m, first, rows, last);
   rows_of_product<R, N>(m, first, last);
 }
 // Strips have nearly equal height, because a short one has too few sums to hide the latency of a multiply-add.
-template <int N, typename Factor>
-void strips(const Product<Factor>& m, std::int64_t rows, Mask last) {
+template <int N, typename Factor, typename Column>
+void strips(const Product<Factor, Column>& m, std::int64_t rows, Mask last) {
   constexpr int kMost = most_rows(N);
   const std::int64_t count = (rows + kMost - 1) / kMost;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -150,8 +157,8 @@ void strips(const Product<Factor>& m, std::int64_t rows, Mask last) {
   }
 }
 // `rows` rows times a panel of `columns` columns, at most kPanel.
-template <typename Factor>
-void multiply(const Product<Factor>& m, std::int64_t rows, std::int64_t columns) {
+template <typename Factor, typename Column>
+void multiply(const Product<Factor, Column>& m, std::int64_t rows, std::int64_t columns) {
   if constexpr (kWide > 1) {
     if (columns > 48) return strips<4>(m, rows, lanes(columns - 48));
     if (columns > 32) return strips<3>(m, rows, lanes(columns - 32));

@@ -80,6 +80,12 @@ inline Floats load(const float* from, All) {
 inline Ints load(const std::int32_t* from, All) {
   return load(from);
 }
+inline Floats load(const F16* from, All) {
+  return load(from, every());
+}
+inline void store(F16* to, Floats x, All) {
+  store(to, x, every());
+}
 inline Floats load(const BF16* from, All) {
   return load(from, every());
 }

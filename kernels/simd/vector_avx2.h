@@ -439,6 +439,14 @@ inline Floats load(const BF16* from, Mask m) {
   const __m256i b = _mm256_cvtepu16_epi32(_mm256_extracti128_si256(all, 1));
   return {as_floats(_mm256_slli_epi32(a, 16)), as_floats(_mm256_slli_epi32(b, 16))};
 }
+inline void store(F16* to, Floats x, Mask m) {
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  alignas(32) F16 part[16];
+  auto* const at = reinterpret_cast<__m128i*>(is_full(m) ? to : part);
+  _mm_storeu_si128(at, _mm256_cvtps_ph(x.a, kNearest));
+  _mm_storeu_si128(at + 1, _mm256_cvtps_ph(x.b, kNearest));
+  for (int i = 0, n = is_full(m) ? 0 : count(m); i < n; ++i) to[i] = part[i];
+}
 inline __m256i rounded_to_bf16(__m256 x) {
   const __m256i bits = as_integers(x), upper = _mm256_srli_epi32(bits, 16);
   const __m256i below_half = _mm256_add_epi32(_mm256_and_si256(upper, splat(1)), splat(0x7fff));

@@ -332,6 +332,9 @@ inline Floats load(const BF16* from, Mask m) {
   const __m512i bits = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m.bits, from));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(bits, 16))};
 }
+inline void store(F16* to, Floats x, Mask m) {
+  _mm256_mask_storeu_epi16(to, m.bits, _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
 inline void store(BF16* to, Floats x, Mask m) {
   const __m512i bits = _mm512_castps_si512(x.v), upper = _mm512_srli_epi32(bits, 16);
   const __m512i odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));

@@ -7,12 +7,18 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "kernels/half.h"
 
 namespace mlx::graph {
 namespace {
 
 bool is_aligned(ByteView data, kernels::DType dtype) {
   return reinterpret_cast<std::uintptr_t>(data.data()) % kernels::size_of(dtype) == 0;
+}
+
+template <typename Half>
+void widen_all(const Half* from, std::int64_t count, float* to) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = kernels::widen(from[i]);
 }
 
 std::shared_ptr<const void> shared(Memory memory) {
@@ -27,7 +33,10 @@ Weight::Weight(const kernels::Shape& shape, ByteView data, Backing backing)
   if (!data.data() || !is_aligned(data, shape.dtype)) keep(Bytes(data.begin(), data.end()));
 }
 
-Weight::Weight(const kernels::Shape& shape, std::function<Bytes()> make) : shape_(shape), make_(std::move(make)) {}
+Weight::Weight(std::shared_ptr<const Weight> half) : shape_(half->shape()), half_(std::move(half)) {
+  CHECK(kernels::is_half(shape_.dtype));
+  shape_.dtype = kernels::DType::kF32;
+}
 
 void Weight::keep(Bytes bytes) const {
   const auto kept = std::make_shared<Bytes>(std::move(bytes));
@@ -36,15 +45,26 @@ void Weight::keep(Bytes bytes) const {
   backing_ = {kept, nullptr};
 }
 
-Bytes Weight::made() const {
-  Bytes bytes = make_();
-  CHECK(bytes.size() == shape_.bytes());
-  return bytes;
+Bytes Weight::widened() const {
+  const void* const from = half_->data().data();
+  Bytes f32(shape_.bytes());
+  auto* const to = reinterpret_cast<float*>(f32.data());
+  if (half_->shape_.dtype == kernels::DType::kBF16)
+    widen_all(static_cast<const kernels::BF16*>(from), shape_.count(), to);
+  else
+    widen_all(static_cast<const kernels::F16*>(from), shape_.count(), to);
+  half_->release();
+  return f32;
+}
+
+bool Weight::kept() const {
+  const std::scoped_lock lock(mutex_);
+  return data_.data() != nullptr;
 }
 
 ByteView Weight::data() const {
   const std::scoped_lock lock(mutex_);
-  if (!data_.data()) keep(made());
+  if (!data_.data()) keep(widened());
   return data_;
 }
 
@@ -70,9 +90,12 @@ std::shared_ptr<const void> Weight::packed(const kernels::Plan& plan, const kern
   Memory made = allocate(plan.packed_bytes);
   // Decoding reads all of it once a token: with small pages their addresses take longer to find than the bytes.
   advise_large_pages(made.get(), plan.packed_bytes);
-  const Bytes now = data_.data() ? Bytes() : this->made();
-  plan.pack(plan.state, data_.data() ? data_.data() : now.data(), scales ? scales->data().data() : nullptr, made.get());
+  const bool as_stored = plan.packs_stored && half_;
+  const Bytes f32 = as_stored || data_.data() ? Bytes() : widened();
+  const ByteView bytes = as_stored ? half_->data() : data_.data() ? data_ : ByteView(f32);
+  plan.pack(plan.state, bytes.data(), scales ? scales->data().data() : nullptr, made.get());
   release();
+  if (as_stored) half_->release();
   if (scales) scales->release();
   ++times_packed_;
   std::shared_ptr<const void> memory = shared(std::move(made));
@@ -89,8 +112,8 @@ std::shared_ptr<const void> Weight::on(const kernels::Device& device, const std:
     if (auto memory = each.memory.lock()) return memory;
   }
   Memory made = allocate();
-  const Bytes now = data_.data() ? Bytes() : this->made();
-  device.upload(made.get(), data_.data() ? data_.data() : now.data(), shape_.bytes());
+  const Bytes f32 = data_.data() ? Bytes() : widened();
+  device.upload(made.get(), data_.data() ? data_.data() : f32.data(), shape_.bytes());
   std::shared_ptr<const void> memory = shared(std::move(made));
   copies_.push_back({&device, memory});
   return memory;

@@ -3,7 +3,7 @@
 //
 // Forms that kernels derive from a weight (packed, or copied to a GPU) are made once for all sessions and shape buckets
 // that use them, and freed with the last of these. What is only packed does not stay in memory a second time: pages of
-// a mapped file are given back, and a late weight is made, packed and freed.
+// a mapped file are given back, and a late weight is packed as it is stored, or else widened, packed and freed.
 //
 // Thread-safe: any thread may call any of it.
 #pragma once
@@ -36,14 +36,16 @@ class Weight {
   // `data` has the length that `shape` implies; without `backing.memory` somebody else keeps it alive. Data that is not
   // aligned for its type, as in some files, is copied, because kernels read it in place.
   Weight(const kernels::Shape& shape, ByteView data, Backing backing);
-  // A late weight: one that is stored in another form. `make` returns its bytes, the same each time.
-  Weight(const kernels::Shape& shape, std::function<Bytes()> make);
+  // A late weight: f32 that is stored as `half`, of the same dimensions in half precision.
+  explicit Weight(std::shared_ptr<const Weight> half);
   Weight(const Weight&) = delete;
   Weight& operator=(const Weight&) = delete;
 
   const kernels::Shape& shape() const { return shape_; }
-  bool late() const { return make_ != nullptr; }
-  ByteView data() const;  // that of a late weight is made the first time, and kept
+  bool late() const { return half_ != nullptr; }
+  kernels::DType stored() const { return half_ ? half_->shape_.dtype : shape_.dtype; }
+  ByteView data() const;  // that of a late weight is widened the first time, and kept
+  bool kept() const;      // whether data() takes memory, or a mapped file
   void release() const;   // the memory of data(), if it can be had again
 
   // What plan.pack() writes for this weight, which the graph sees as `shape`, and its scales (null for none; they live
@@ -72,12 +74,12 @@ class Weight {
   };
 
   void keep(Bytes bytes) const;
-  Bytes made() const;
+  Bytes widened() const;
 
   kernels::Shape shape_;
-  std::function<Bytes()> make_;  // null unless late
-  mutable std::mutex mutex_;     // guards everything below; held while a form is made
-  mutable ByteView data_;        // null as long as a late weight is not kept
+  std::shared_ptr<const Weight> half_;  // null unless late
+  mutable std::mutex mutex_;            // guards everything below; held while a form is made
+  mutable ByteView data_;               // null as long as a late weight is not kept
   mutable Backing backing_;
   mutable std::vector<Packed> packed_;
   mutable std::vector<Copy> copies_;

@@ -49,8 +49,12 @@ graph::DecodingGraph batching(const Model& model, std::int64_t positions) {
 
 bool can_batch(const Model& model) {
   const kernels::Capabilities& can = model.backend().can();
+  const auto in_half = [&](const graph::Node& node) {  // our own kernels, whatever the backend
+    const auto weight = model.about().weights->find(model.graph().value(node.inputs[1]).name);
+    return weight && kernels::is_half(weight->stored());
+  };
   const auto depends_on_rows = [&](const graph::Node& node) {
-    return !can.independent_rows && node.op == kernels::Op::kLinear;
+    return !can.independent_rows && node.op == kernels::Op::kLinear && !in_half(node);
   };
   return !can.own_memory && graph::decodes_with_cache(model.graph()) &&
          std::ranges::none_of(model.graph().nodes, depends_on_rows);

@@ -10,7 +10,6 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "kernels/half.h"
 #include "nn/imported.h"
 #include "nn/model_json.h"
 #include "store/worktree/file_cache.h"
@@ -196,28 +195,14 @@ Model read_description(const Files& files) {
   return model;
 }
 
-template <typename Half>
-Bytes widened(const graph::Weight& weight) {
-  const auto* const from = reinterpret_cast<const Half*>(weight.data().data());
-  Bytes made(static_cast<std::size_t>(weight.shape().count()) * sizeof(float));
-  auto* const to = reinterpret_cast<float*>(made.data());
-  for (std::int64_t i = 0; i < weight.shape().count(); ++i) to[i] = kernels::widen(from[i]);
-  weight.release();
-  return made;
-}
-
-// Tensors in half precision are widened when they are used.
+// Tensors in half precision are widened if and when they are used as f32.
 graph::Weights in_f32(const graph::Graph& graph, const graph::Weights& stored) {
   graph::Weights::Map all = stored.all();
   for (const graph::Value& value : graph.values) {
     const auto found = all.find(value.name);
     if (found == all.end()) continue;
-    kernels::Shape shape = found->second->shape();
-    if (!becomes_f32(value, shape)) continue;
-    const auto widen = shape.dtype == graph::DType::kBF16 ? widened<kernels::BF16> : widened<kernels::F16>;
-    shape.dtype = graph::DType::kF32;
-    const auto late = [widen, weight = found->second] { return widen(*weight); };
-    found->second = std::make_shared<const graph::Weight>(shape, late);
+    if (becomes_f32(value, found->second->shape()))
+      found->second = std::make_shared<const graph::Weight>(found->second);
   }
   return graph::Weights(std::move(all));
 }

@@ -19,7 +19,7 @@ kernels::Shape shape_of(const Bucket& bucket, ValueId id) {
 }
 
 Step make_step(const Graph& graph, const Bucket& bucket, int at, const std::vector<const void*>& constants,
-               kernels::Backend backend) {
+               const BucketOptions& options) {
   const Node& node = graph.nodes[static_cast<std::size_t>(at)];
   Step step;
   step.node = at;
@@ -31,9 +31,11 @@ Step make_step(const Graph& graph, const Bucket& bucket, int at, const std::vect
 
   std::vector<kernels::Shape> inputs, outputs;
   std::vector<const void*> known;
+  std::vector<kernels::DType> stored;
   for (const ValueId id : step.inputs) {
     inputs.push_back(shape_of(bucket, id));
     known.push_back(id == kNone ? nullptr : constants[static_cast<std::size_t>(id)]);
+    stored.push_back(id == kNone || options.stored.empty() ? inputs.back().dtype : options.stored[index(id)]);
   }
   for (const ValueId id : step.outputs) outputs.push_back(shape_of(bucket, id));
   step.cost = cost_of(node, inputs, outputs);
@@ -47,8 +49,9 @@ Step make_step(const Graph& graph, const Bucket& bucket, int at, const std::vect
   problem.inputs = inputs.data();
   problem.outputs = outputs.data();
   problem.constants = known.data();
+  problem.stored = stored.data();
   try {
-    step.kernel = kernels::prepare(problem, backend);
+    step.kernel = kernels::prepare(problem, options.backend);
   } catch (const Error& error) {
     throw Error(error.kind, fmt::format("{}: {}", node.name, error.message), error.hint);
   }
@@ -108,7 +111,7 @@ Bucket make_bucket(const Graph& graph, const std::vector<std::int64_t>& symbol_s
   std::vector<std::size_t> workspace(graph.nodes.size(), 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (op_def(graph.nodes[i].op).view) continue;
-    bucket.steps.push_back(make_step(graph, bucket, static_cast<int>(i), constants, options.backend));
+    bucket.steps.push_back(make_step(graph, bucket, static_cast<int>(i), constants, options));
     workspace[i] = bucket.steps.back().kernel.plan().workspace_bytes;
     bucket.visits_host = bucket.visits_host || bucket.steps.back().kernel.plan().visits_host;
   }

@@ -42,6 +42,7 @@ struct BucketOptions {
   kernels::Backend backend;
   bool reuse_memory;
   KeptValues kept{};
+  std::vector<kernels::DType> stored{};  // by value: Problem::stored; empty if nothing is known of it
 };
 
 // `constants` by value: data that will not change as long as the bucket lives, null for the others. Throws kUsage

@@ -220,12 +220,14 @@ void Session::State::place(const std::vector<Feed>& feeds) {
 
 Bucket Session::State::make_bucket_of(const std::vector<std::int64_t>& symbol_sizes) const {
   std::vector<const void*> constants(graph.values.size(), nullptr);
+  std::vector<DType> stored;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const Role role = graph.values[i].role;
     const bool known_now = role == Role::kConstant || (role == Role::kParameter && !options.training);
     if (known_now && device.host) constants[i] = held[i].data;
+    stored.push_back(known_now && device.host && held[i].weight ? held[i].weight->stored() : graph.values[i].dtype);
   }
-  return make_bucket(graph, symbol_sizes, constants, {options.backend, options.reuse_memory, options.kept});
+  return make_bucket(graph, symbol_sizes, constants, {options.backend, options.reuse_memory, options.kept, stored});
 }
 
 // Null if this run must be whole: its nodes are observed, or the batch is not worth cutting.
