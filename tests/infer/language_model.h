@@ -6,6 +6,7 @@
 
 #include "../nn/built.h"
 #include "graph/weights.h"
+#include "kernels/half.h"
 
 namespace mlx::infer::test {
 
@@ -33,6 +34,23 @@ inline nn::Model model_of(const std::string& family, std::int64_t context = 12) 
       fmt::format("family = \"{}\"\nlayers = 2\nwidth = 32\nheads = 4\ncontext = {}\ndropout = 0.1\n{}", family,
                   context, family == "llama" ? "kv_heads = 2\n" : ""),
       kVocabulary, 10);
+}
+
+// The same with weights that are stored as bf16.
+inline nn::Model in_bf16(nn::Model model) {
+  graph::Weights::Map weights;
+  for (const auto& [name, weight] : model.weights->all()) {
+    kernels::Shape shape = weight->shape();
+    const auto* const f32 = reinterpret_cast<const float*>(weight->data().data());
+    shape.dtype = kernels::DType::kBF16;
+    const auto bytes = std::make_shared<Bytes>(shape.bytes());
+    for (std::int64_t i = 0; i < shape.count(); ++i)
+      reinterpret_cast<kernels::BF16*>(bytes->data())[i] = kernels::to_bf16(f32[i]);
+    weights[name] = std::make_shared<const graph::Weight>(
+        std::make_shared<const graph::Weight>(shape, *bytes, graph::Backing{bytes}));
+  }
+  model.weights = std::make_shared<const graph::Weights>(std::move(weights));
+  return model;
 }
 
 }  // namespace mlx::infer::test

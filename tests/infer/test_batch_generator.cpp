@@ -10,6 +10,7 @@
 
 using namespace mlx;
 using namespace mlx::infer;
+using test::in_bf16;
 using test::kVocabulary;
 using test::model_of;
 
@@ -68,10 +69,16 @@ std::vector<FinishedText> run_all(BatchGenerator& batch, const std::vector<TextR
 }  // namespace
 
 TEST_CASE("batch generator: texts together have the tokens that each has alone") {
-  for (const char* family : {"gpt2", "llama"}) {
-    CAPTURE(family);
+  struct Case {
+    nn::Model model;
+    kernels::Backend backend;
+  };
+  for (Case& each : std::vector<Case>{{model_of("gpt2", 300), own_kernels()},
+                                      {model_of("llama", 300), own_kernels()},
+                                      {in_bf16(model_of("llama", 300)), kernels::best_backend()}}) {
+    CAPTURE(each.model.family);
     Pool pool(2);
-    const Model model(model_of(family, 300), own_kernels(), pool);
+    const Model model(std::move(each.model), each.backend, pool);
     REQUIRE(can_batch(model));
     Generator one(model);
     std::vector<TextRequest> requests;
@@ -149,6 +156,7 @@ TEST_CASE("batch generator: only models whose rows are independent") {
   CHECK_THROWS_AS(BatchGenerator(no_language, 128), Error);
   const Model best(model_of("llama", 64), kernels::best_backend(), pool);
   CHECK(can_batch(best) == best.backend().can().independent_rows);
+  CHECK(can_batch(Model(in_bf16(model_of("gpt2", 64)), kernels::best_backend(), pool)));
 }
 
 TEST_CASE("cache blocks: known by content, kept until their place is needed") {
