@@ -15,6 +15,7 @@ namespace mlx::kernels::MLX_ISA {
 namespace {
 
 constexpr std::int64_t kPanel = 16 * kWide;  // columns of packed weights that are processed at once
+constexpr std::int64_t kAhead = 4096;        // bytes that are asked for before they are read
 constexpr std::int64_t kDepth = 512;         // terms per pass: a panel of them stays in the second-level cache
 
 // The number of rows whose sums fit in the registers beside `vectors` vectors of weights.
@@ -116,6 +117,10 @@ void rows_of_product(const Product<Factor, Column>& m, std::int64_t first, Mask 
     const Factor* a = m.a + first * m.row_step + segment * m.jump;
     for (std::int64_t p = m.depth; p > 0; --p, ++a, b += 16 * N) {
       Vector column[N];
+      if constexpr (sizeof(Column) < sizeof(Factor) && N == kWide) {  // weights that come from memory
+        for (std::size_t at = 0; at < N * 16 * sizeof(Column); at += 64)
+          __builtin_prefetch(reinterpret_cast<const char*>(b) + kAhead + at);
+      }
       MLX_UNROLL
       for (int v = 0; v < N; ++v) column[v] = load(b + 16 * v);
       MLX_UNROLL

@@ -8,7 +8,9 @@ gguf. Makes a Hugging Face folder and the same shapes as GGUF files, imports and
 has every program and type compute 128 tokens of a prompt (pp), 16 tokens after it (tg), and then 16 tokens of each of
 2, 4, 8 and 16 texts after the same prompt, together. Prints medians in tokens a second, ratios to llama.cpp's type of the
 same bits, and the share of the memory's bandwidth that decoding reaches: bytes of all layers' weights times tokens a
-second, over what reading memory from as many threads gives in the same round.
+second, over what reading memory from as many threads gives in the same round. Then it starts each program anew for one
+token after one, with the files in the kernel's cache, and prints the seconds until then (of mlx the whole command, of
+llama.cpp from loading the model on) and the peak of resident memory.
 """
 import argparse
 import ctypes
@@ -16,6 +18,7 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -27,7 +30,7 @@ SHAPES = {  # width, hidden, layers, heads, key heads, vocabulary
 }
 PROMPT, TOKENS, CONTEXT = 128, 16, 512
 TEXTS = 1, 2, 4, 8, 16  # generated together
-BITS = {"int4": 4.5, "int8": 8.5}  # of a weight, with its scale
+BITS = {"int4": 4.5, "int8": 8.5, "bf16": 16}  # of a weight, with its scale
 
 
 def tensors(shape):
@@ -107,6 +110,7 @@ def write_gguf(path, shape, values, kind):
 
 class LlamaCpp:
     def __init__(self, path, threads):
+        self.path, self.threads = path, threads
         import llama_cpp
         self.api = llama_cpp
         self.silent = llama_cpp.llama_log_callback(lambda *_: None)  # must outlive the library's use of it
@@ -154,6 +158,39 @@ class LlamaCpp:
         return rates
 
 
+    def first(self):
+        return json.loads(subprocess.run([sys.executable, __file__, self.path, "--first", "--threads", str(self.threads)],
+                                         check=True, capture_output=True, text=True).stdout)
+
+
+def peak_of(process):
+    """MiB of resident memory; 0 of a process that ends."""
+    try:
+        with open(f"/proc/{process}/status") as status:
+            return next((int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM")), 0)
+    except OSError:
+        return 0
+
+
+def first_of_llama_cpp(path, threads):
+    begun = time.perf_counter()
+    LlamaCpp(path, threads).decode([1])
+    print(json.dumps([time.perf_counter() - begun, peak_of("self")]))
+
+
+def first_of_mlx(binary, project, model, threads):
+    begun = time.perf_counter()
+    child = subprocess.Popen([binary, "predict", model, "--tokens", "1", "--max-tokens", "1", "--temperature", "0"], cwd=project,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "MLX_THREADS": str(threads)})
+    peak = 0  # not by wait4, which counts what this process had when it forked
+    while child.poll() is None:
+        peak = max(peak, peak_of(child.pid))
+        time.sleep(0.002)
+    if child.returncode != 0:
+        raise RuntimeError(f"mlx predict {model} failed")
+    return [time.perf_counter() - begun, peak]
+
+
 def measure_mlx(binary, project, model, threads):
     tokens = " ".join(str(i) for i in range(1, PROMPT + 1))
     rates = []
@@ -190,7 +227,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--folder")
+    parser.add_argument("--first", action="store_true", help=argparse.SUPPRESS)  # MLX is a GGUF file
     options = parser.parse_args()
+    if options.first:
+        return first_of_llama_cpp(options.mlx, options.threads)
     binary, shape = os.path.abspath(options.mlx), SHAPES[options.shape]
     with tempfile.TemporaryDirectory(dir=options.folder) as base:
         values, project = Values(), os.path.join(base, "project")
@@ -199,19 +239,21 @@ def main():
         run = lambda *args: subprocess.run([binary, *args], cwd=project, check=True, capture_output=True)
         run("init")
         run("import", "model", "../theirs", "--name", "lm")
-        programs = {}
-        for version, to in ((2, "int4"), (3, "int8")):
-            run("quantize", "lm@v1", "--to", to)
+        programs, starts, peers = {}, {}, {}
+        for version, to in ((2, "int4"), (3, "int8"), (1, "bf16")):
+            if version > 1:
+                run("quantize", "lm@v1", "--to", to)
             programs["mlx " + to] = lambda v=version: measure_mlx(binary, project, f"lm@v{v}", options.threads)
-        peers = {}
+            starts["mlx " + to] = lambda v=version: first_of_mlx(binary, project, f"lm@v{v}", options.threads)
         try:
             import gguf
             import llama_cpp  # noqa: F401
-            for to, kind in (("int4", "Q4_0"), ("int8", "Q8_0")):
+            for to, kind in (("int4", "Q4_0"), ("int8", "Q8_0"), ("bf16", "BF16")):
                 path = os.path.join(base, kind + ".gguf")
                 write_gguf(path, shape, values, getattr(gguf.GGMLQuantizationType, kind))
-                peers["mlx " + to] = "llama.cpp " + kind
-                programs[peers["mlx " + to]] = LlamaCpp(path, options.threads).measure
+                name = peers["mlx " + to] = "llama.cpp " + kind
+                peer = LlamaCpp(path, options.threads)
+                programs[name], starts[name] = peer.measure, peer.first
         except ImportError as error:
             print(f"without a peer: {error}")
         rates = {name: [] for name in programs}
@@ -231,6 +273,9 @@ def main():
             print(text)
             if name in peers:
                 print(f"  over {peers[name]}:" + "".join(f" {c} {v / t:.2f}x" for c, v, t in zip(columns, values, medians[peers[name]])))
+        for name, start in starts.items():
+            seconds, peak = (statistics.median(each) for each in zip(*(start() for _ in range(options.rounds))))
+            print(f"{name:15} first token after {seconds:.2f} s, peak of memory {peak:.0f} MiB")
 
 
 if __name__ == "__main__":
