@@ -135,10 +135,12 @@ class TextModel final : public ServedModel {
         tokenizer_(tokenizer_of(spec)),
         special_(!nn::architecture_of(model().about()).empty()),
         queue_limit_(static_cast<std::size_t>(options.queue_limit)) {
-    if (infer::can_batch(model()))
+    if (infer::can_batch(model())) {
       batch_.emplace(model(), cached_positions(model())).warm_up();
-    else
+      free_ = free_of({});
+    } else {
       generator_.emplace(model(), [this] { check_client(); }).warm_up();
+    }
     thread_ = std::thread([this] { batch_ ? work_together() : work(); });
   }
   ~TextModel() override { finish(); }
@@ -189,11 +191,11 @@ class TextModel final : public ServedModel {
                 "a model that `mlx train` made from text has one");
   }
 
-  // False where too many wait. One always may.
+  // False where too many wait, beside those that can begin with the next step. One always may.
   bool submit(std::unique_ptr<Generation> generation) {
     {
       const std::lock_guard lock(mutex_);
-      if (!queue_.empty() && queue_.size() >= queue_limit_) return false;
+      if (!queue_.empty() && queue_.size() >= queue_limit_ + free_) return false;
       queue_.push_back(std::move(generation));
     }
     changed_.notify_one();
@@ -277,7 +279,12 @@ class TextModel final : public ServedModel {
       request.emit = [this, &text = *text](std::int32_t token) { add(text, token); };
       running.emplace(batch_->start(std::move(request)), std::move(text));
     }
+    free_ = queue_.empty() ? free_of(running) : 0;  // else the first of the queue has no room
     return !running.empty();
+  }
+
+  static std::size_t free_of(const Together& running) {
+    return static_cast<std::size_t>(infer::BatchGenerator::kMostTexts) - running.size();
   }
 
   static infer::TextRequest request_of(const Generation& generation) {
@@ -319,6 +326,7 @@ class TextModel final : public ServedModel {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Generation>> queue_;
+  std::size_t free_ = 0;  // texts that can begin beside those that run
   bool stopping_ = false;
   const Exchange* exchange_ = nullptr;  // of the text that generator_ is at
   std::optional<infer::Generator> generator_;

@@ -203,6 +203,18 @@ TEST_CASE("generate: too many that wait are answered with 503 and Retry-After") 
   fill_the_queue(kernels::backend_named("ref"), infer::BatchGenerator::kMostTexts);
 }
 
+TEST_CASE("generate: bug: a burst was refused while all of it could begin") {
+  ServerOptions options;
+  options.queue_limit = 1;
+  Running server(gpt(), options, kernels::backend_named("ref"));
+  std::vector<std::unique_ptr<Client>> clients;
+  for (std::size_t i = 0; i < infer::BatchGenerator::kMostTexts; ++i) {
+    clients.push_back(std::make_unique<Client>(server.port()));
+    clients.back()->send(post_to(kGenerate, ask_for("a", R"("max_tokens":30)")));
+  }
+  for (const auto& client : clients) CHECK(client->read().status == 200);
+}
+
 TEST_CASE("generate: kernels whose rows are not independent compute one text after the other") {
   const kernels::Backend best = kernels::best_backend();
   if (best.can().independent_rows) return;

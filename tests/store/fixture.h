@@ -63,7 +63,7 @@ struct TestStore {
   std::string folder = temp.path() + "/.mlx";
   std::unique_ptr<Store> store;
 
-  explicit TestStore(StoreOptions options = {}) {
+  explicit TestStore(const StoreOptions& options = {}) {
     Store::create(folder, *disk);
     store = std::make_unique<Store>(folder, *disk, pool, options);
   }
