@@ -164,7 +164,7 @@ const std::uint8_t* part_of(const Product& p, const Part& part) {
 }
 
 // Has the second cache load so many bytes of weights, which are needed later. Returns what follows them.
-inline const std::uint8_t* fetch(const std::uint8_t* weights, std::int64_t bytes) {
+[[maybe_unused]] const std::uint8_t* fetch(const std::uint8_t* weights, std::int64_t bytes) {
   for (std::int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(weights + at, 0, 2);
   return weights + bytes;
 }

@@ -140,7 +140,7 @@ all_gone
 
 # A rank is killed: it is named, none is left, and the training goes on from its checkpoint on any number of ranks, to
 # the bits of one that nobody stopped. So it does after the launcher was asked to stop.
-sed 's/^epochs = 2/epochs = 300\naccumulate = 4\ncheckpoint_every = "50 steps"/' mlp.toml >long.toml
+sed 's/^epochs = 2/epochs = 700\naccumulate = 4\ncheckpoint_every = "50 steps"/' mlp.toml >long.toml
 stopped() { # SIGNAL CODE [RANK]: of the launcher, or of a rank
   local code=0 process=
   "$mlx_binary" train -c long.toml --device cuda --ranks 2 >/dev/null 2>"$work/.err" &
