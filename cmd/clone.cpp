@@ -151,7 +151,7 @@ int run_clone(const CloneOptions& options, Context& context) {
     throw Error(ErrorKind::kUsage, "--branch: a remote of mlx has no branches",
                 "give the URL of the project's git repository");
   }
-  NewFolder made(place);
+  NewFolder made(place, "clone");
   const std::string& folder = made.path();
   if (git) {
     clone_git(options, folder);

@@ -1,4 +1,5 @@
-// mlx export: writes a version the way another tool keeps its data, or a training the way a cluster wants it.
+// mlx export: writes a version the way another tool keeps its data, or a training the way a cluster wants it. Models
+// for other programs: export_model.cpp.
 #include <fmt/format.h>
 
 #include <memory>
@@ -7,6 +8,7 @@
 #include "base/path.h"
 #include "cmd/describe.h"
 #include "cmd/export_jobs.h"
+#include "cmd/export_model.h"
 #include "registry/interop/lfs_export.h"
 #include "registry/versions/references.h"
 
@@ -62,7 +64,7 @@ Command add_export() {
   command.name = "export";
   command.summary = "Write a version or a training in the format of another tool";
   command.group = "data";
-  command.subcommands = {lfs, export_mpijob(), export_slurm()};
+  command.subcommands = {lfs, export_model_command(), export_mpijob(), export_slurm()};
   return command;
 }
 

@@ -54,22 +54,22 @@ void remove_mark(int parent, const std::string& name) {
   (void)::unlinkat(parent, (name + std::string(kMark)).c_str(), 0);
 }
 
-// The mark is removed last: until then the next clone finds what is left.
+// The mark is removed last: until then the next command finds what is left.
 void remove_staging(int parent, int folder, const std::string& path) {
   remove_content(folder, path);
   (void)::unlinkat(parent, base_name(path).c_str(), AT_REMOVEDIR);
   remove_mark(parent, base_name(path));
 }
 
-// What clones that were killed have left beside `path`; one that lives is kConflict.
-void remove_left_over(int parent, const std::string& path, const std::string& prefix) {
+// What commands that were killed have left beside `path`; one that lives is kConflict.
+void remove_left_over(int parent, const std::string& path, const std::string& prefix, const std::string& command) {
   const std::string folder = parent_path(path);
   for (const FolderEntry& entry : list_entries(folder)) {
     if (!entry.is_real_folder || !entry.name.starts_with(prefix)) continue;
     const Fd found(::openat(parent, entry.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!found || !bears_mark(parent, entry.name, found.get())) continue;
     if (::flock(found.get(), LOCK_EX | LOCK_NB) != 0) {
-      throw Error(ErrorKind::kConflict, fmt::format("{}: another `mlx clone` is running there", path),
+      throw Error(ErrorKind::kConflict, fmt::format("{}: another `mlx {}` is running there", path, command),
                   "wait for it to finish, or name another folder");
     }
     remove_staging(parent, found.get(), join_path(folder, entry.name));
@@ -83,12 +83,12 @@ void require_empty(const std::string& path) {
 
 }  // namespace
 
-NewFolder::NewFolder(std::string path) : path_(std::move(path)) {
+NewFolder::NewFolder(std::string path, const std::string& command) : path_(std::move(path)) {
   require_empty(path_);
-  const std::string parent = parent_path(path_), prefix = fmt::format(".{}.mlx-clone-", base_name(path_));
+  const std::string parent = parent_path(path_), prefix = fmt::format(".{}.mlx-{}-", base_name(path_), command);
   make_folders(parent);
   parent_ = open_file(parent, O_RDONLY | O_DIRECTORY);
-  remove_left_over(parent_.get(), path_, prefix);
+  remove_left_over(parent_.get(), path_, prefix, command);
   const std::string name = prefix + registry::random_id();
   made_ = join_path(parent, name);
   try {
@@ -104,7 +104,7 @@ NewFolder::~NewFolder() {
   try {
     if (!kept_) remove_staging(parent_.get(), lock_.get(), made_);
   } catch (const Error&) {
-    // The next clone takes it away.
+    // The next command takes it away.
   }
 }
 
@@ -114,12 +114,16 @@ void NewFolder::keep(const std::string& current_folder) {
     remove_mark(parent_.get(), base_name(made_));
     return;
   }
-  if (!path_exists(path_)) fail_errno(errno, path_, "rename the clone to");
+  if (!path_exists(path_)) fail_errno(errno, path_, "rename the new folder to");
   require_empty(path_);
   for (const std::string& name : list_folder(made_)) {
     if (::rename(join_path(made_, name).c_str(), join_path(path_, name).c_str()) != 0)
-      fail_errno(errno, join_path(path_, name), "move the clone to");
+      fail_errno(errno, join_path(path_, name), "move the new folder to");
   }
+}
+
+void NewFolder::keep_file(const std::string& name) {
+  if (::rename(join_path(made_, name).c_str(), path_.c_str()) != 0) fail_errno(errno, path_, "rename the new file to");
 }
 
 }  // namespace mlx::cmd

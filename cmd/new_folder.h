@@ -1,4 +1,4 @@
-// The folder of a new clone while it is made. Used by clone.cpp.
+// A new folder, or a new file, while it is made. Used by clone.cpp and outside_output.cpp.
 #pragma once
 
 #include <string>
@@ -13,14 +13,17 @@ namespace mlx::cmd {
 // no project can bring one along.
 class NewFolder {
  public:
-  // `path` is absolute. kConflict if it exists and is not empty, or if another process is making it.
-  explicit NewFolder(std::string path);
+  // `path` is absolute. kConflict if it exists and is not empty, or if another process is making it. `command`: the one
+  // that makes it, "clone".
+  NewFolder(std::string path, const std::string& command);
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
   const std::string& path() const { return made_; }  // the empty folder in which it is made
   // Moves it to its place, an empty folder or none. A folder that is in use (the shell's own) is filled instead.
   void keep(const std::string& current_folder);
+  // Moves the one file `name` of it to the place, where nothing is.
+  void keep_file(const std::string& name);
 
  private:
   std::string path_, made_;

@@ -384,7 +384,7 @@ _mlx_command() {
       ;;
     'export')
       options='--json -C -q --quiet -v --verbose --color -h --help'
-      subcommands='lfs mpijob slurm'
+      subcommands='lfs model mpijob slurm'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -397,6 +397,21 @@ _mlx_command() {
         1) kind=folder ;;
       esac
       case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'export model')
+      options='--format -o --out --dtype --shard --base -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        --format) kind='choice hf gguf peft' ;;
+        -o|--out) kind=file ;;
+        --dtype) kind='choice f32 f16 bf16' ;;
+        --shard) kind=nothing ;;
+        --base) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac

@@ -208,8 +208,11 @@ SafetensorsHeader parse_safetensors(ByteView head, std::uint64_t file_size) {
   return header;
 }
 
-Bytes encode_safetensors_header(std::vector<SafetensorsEntry>& tensors) {
+Bytes encode_safetensors_header(std::vector<SafetensorsEntry>& tensors, const SafetensorsMetadata& metadata) {
   std::string text = "{";
+  for (const auto& [key, value] : metadata)
+    text += fmt::format("{}{}:{}", text.size() == 1 ? R"("__metadata__":{)" : ",", canonical(key), canonical(value));
+  if (!metadata.empty()) text += '}';
   std::uint64_t at = 0;
   for (SafetensorsEntry& entry : tensors) {
     CHECK(std::ranges::all_of(entry.shape, [](std::int64_t dim) { return dim >= 0; }));

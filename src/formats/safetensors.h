@@ -31,6 +31,7 @@ std::uint64_t safetensors_header_size(ByteView first_bytes, std::uint64_t file_s
 // shape.
 SafetensorsHeader parse_safetensors(ByteView head, std::uint64_t file_size);
 // The header of a new file (padded to 8 bytes with spaces, tensors in the order given); `begin`/`end` are filled in.
-Bytes encode_safetensors_header(std::vector<SafetensorsEntry>& tensors);
+using SafetensorsMetadata = std::vector<std::pair<std::string, std::string>>;
+Bytes encode_safetensors_header(std::vector<SafetensorsEntry>& tensors, const SafetensorsMetadata& metadata = {});
 
 }  // namespace mlx::formats

@@ -83,8 +83,8 @@ void read_yarn(const ConfigKeys& rope, std::int64_t head, std::int64_t context, 
   const auto pair_of = [&](double turns) {  // the one that turns so often in the original context
     return static_cast<double>(head) * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(theta));
   };
-  double begin = pair_of(double{rope.number("beta_fast", 1e-3, 1e6, 32)});
-  double end = pair_of(double{rope.number("beta_slow", 1e-3, 1e6, 1)});
+  const float fast = rope.number("beta_fast", 1e-3, 1e6, 32), slowest = rope.number("beta_slow", 1e-3, 1e6, 1);
+  double begin = pair_of(double{fast}), end = pair_of(double{slowest});
   if (rope.boolean("truncate", true)) begin = std::floor(begin), end = std::ceil(end);
   begin = std::max(begin, 0.), end = std::min(end, static_cast<double>(head - 1));
   if (begin == end) end += 0.001;
@@ -97,6 +97,8 @@ void read_yarn(const ConfigKeys& rope, std::int64_t head, std::int64_t context, 
     scale = sharper(double{rope.number("mscale", 0, 1e3)}) / sharper(double{rope.number("mscale_all_dim", 0, 1e3)});
   scale = double{rope.number("attention_factor", 1e-3, 1e3, scale)};
   layer.sharpness *= static_cast<float>(scale * scale);  // of queries and of keys
+  const bool usual = rope.boolean("truncate", true) && std::fabs(scale - sharper(1)) < 1e-6;
+  layer.yarn = YarnForm{static_cast<std::int64_t>(original), fast, slowest, scale, usual};
 }
 
 void require_whole_heads(const ConfigKeys& keys) {
@@ -117,6 +119,7 @@ void read_scaling(const ConfigKeys& rope, std::int64_t head, std::int64_t contex
   if (type != "linear" && type != "llama3" && type != "yarn")
     rope.unsupported(fmt::format("rope_type '{}'", type), "default, linear, dynamic, llama3, yarn");
   layer.rope.slow = rope.number("factor", 1, 1e6);
+  layer.scaling = type;
   if (type == "linear") return;
   if (type == "yarn") return read_yarn(rope, head, context, layer);
   layer.rope.long_low = rope.number("low_freq_factor", 0, 1e6);
@@ -167,6 +170,7 @@ std::vector<bool> sliding_blocks(const ConfigKeys& keys, const DecoderConfig& co
 void limit_context(const ConfigKeys& keys, std::int64_t own, std::int64_t asked, DecoderConfig& config) {
   if (asked > own)
     fail(ErrorKind::kUsage, "{}: a context of {} was asked for, the model's own is {}", keys.what, asked, own);
+  config.own_context = own;
   config.context = asked > 0 ? asked : own;
   if (config.context <= kLongestContext) return;
   throw Error(ErrorKind::kUsage, fmt::format("{}: a context of {} is longer than {}", keys.what, own, kLongestContext),
@@ -185,9 +189,11 @@ void read_windows(const ConfigKeys& keys, const std::vector<bool>& sliding, Deco
   constexpr std::int64_t kUsual = 4096;  // of Gemma and Mistral, if absent; null says that there is none
   const bool has_usual = config.gemma || config.architecture == "MistralForCausalLM";
   if (!keys.find("sliding_window") && (!has_usual || keys.object.contains("sliding_window"))) return;
-  const std::int64_t window = keys.integer("sliding_window", kMostPositions, kUsual);
-  for (std::size_t i = 0; i < config.blocks.size(); ++i)
-    if (sliding[i] && window < config.context) config.blocks[i].window = window;
+  config.window = keys.integer("sliding_window", kMostPositions, kUsual);
+  for (std::size_t i = 0; i < config.blocks.size(); ++i) {
+    config.blocks[i].sliding = sliding[i];
+    if (sliding[i] && config.window < config.context) config.blocks[i].window = config.window;
+  }
 }
 
 void read_sizes(const ConfigKeys& keys, std::int64_t context, DecoderConfig& config) {

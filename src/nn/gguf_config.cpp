@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "nn/gguf_keys.h"
+#include "nn/rope_factors.h"
 
 namespace mlx::nn {
 namespace {
@@ -16,28 +16,16 @@ namespace {
 constexpr std::int64_t kMostOfKey = std::int64_t{1} << 40;
 constexpr const char* kSupportedScalings = "none, linear, yarn, and the factors of Llama 3.1";
 
-struct RopeScaling {
-  double slow = 0, low = 0, high = 0;
-  std::int64_t context = 0;
-  // By what pair i of a head of width `size` is slowed.
-  double factor(std::size_t i, std::int64_t size, double theta) const {
-    const double turn = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(size));
-    const double turns = static_cast<double>(context) * turn / (2 * std::numbers::pi);
-    const double kept = std::clamp((turns - low) / (high - low), 0., 1.);
-    return 1 / (kept + (1 - kept) / slow);
-  }
-};
-
 // The file has the factors that the formula of Llama 3.1 gave, with its numbers left out. They are those of all models
 // that were published with it, or the file has others.
 Json scaling_of_factors(const GgufKeys& keys, const GgufFacts& facts, std::int64_t head, double theta,
                         std::int64_t context) {
   const std::vector<float>& factors = facts.rope_factors;
   const double most = factors.empty() ? 1 : double{*std::ranges::max_element(factors)};
-  const RopeScaling scaling{most, 1, 4, context};
+  const RopeFactors scaling{most, 1, 4, context};
   bool same = factors.size() == static_cast<std::size_t>(head / 2) && most >= 1;
   for (std::size_t i = 0; same && i < factors.size(); ++i)
-    same = std::fabs(factors[i] / scaling.factor(i, head, theta) - 1) < 1e-4;
+    same = std::fabs(factors[i] / scaling.at(static_cast<std::int64_t>(i), head, theta) - 1) < 1e-4;
   if (!same) keys.unsupported("'rope_freqs.weight' with other factors", kSupportedScalings);
   return {{"rope_type", "llama3"},
           {"factor", most},
@@ -110,7 +98,8 @@ void read_gemma_metadata(const GgufKeys& keys, const GgufFacts& facts, Json& con
   const std::int64_t width = config["hidden_size"].get<std::int64_t>(),
                      heads = config["num_attention_heads"].get<std::int64_t>();
   if (config["num_hidden_layers"] == kLayersOf27B[third ? 1 : 0] || !config.contains("head_dim"))
-    config["query_pre_attn_scalar"] = static_cast<double>(width) / static_cast<double>(heads);
+    config["query_pre_attn_scalar"] =
+        width % heads == 0 ? Json(width / heads) : Json(static_cast<double>(width) / static_cast<double>(heads));
   else
     config["query_pre_attn_scalar"] = config["head_dim"];
   for (const char* const cap : {"attn_logit_softcapping", "final_logit_softcapping"})
@@ -126,16 +115,40 @@ void read_gpt2_metadata(const GgufKeys& keys, const GgufFacts&, Json& config) {
   config["layer_norm_epsilon"] = keys.number("attention.layer_norm_epsilon").value_or(1e-5);
 }
 
+// `type`: the model's in config.json.
 struct GgufArchitecture {
-  const char *name, *architecture;
+  const char *name, *architecture, *type;
   void (*read)(const GgufKeys& keys, const GgufFacts& facts, Json& config);
 };
+constexpr const char *kLlama = "LlamaForCausalLM", *kMistral = "MistralForCausalLM";
 constexpr GgufArchitecture kGgufArchitectures[] = {
-    {"llama", "LlamaForCausalLM", read_rotary_metadata},  {"qwen2", "Qwen2ForCausalLM", read_rotary_metadata},
-    {"qwen3", "Qwen3ForCausalLM", read_rotary_metadata},  {"phi3", "Phi3ForCausalLM", read_rotary_metadata},
-    {"gemma2", "Gemma2ForCausalLM", read_gemma_metadata}, {"gemma3", "Gemma3ForCausalLM", read_gemma_metadata},
-    {"gpt2", "GPT2LMHeadModel", read_gpt2_metadata},
+    {"llama", kLlama, "llama", read_rotary_metadata},
+    {"qwen2", "Qwen2ForCausalLM", "qwen2", read_rotary_metadata},
+    {"qwen3", "Qwen3ForCausalLM", "qwen3", read_rotary_metadata},
+    {"phi3", "Phi3ForCausalLM", "phi3", read_rotary_metadata},
+    {"gemma2", "Gemma2ForCausalLM", "gemma2", read_gemma_metadata},
+    {"gemma3", "Gemma3ForCausalLM", "gemma3_text", read_gemma_metadata},
+    {"gpt2", "GPT2LMHeadModel", "gpt2", read_gpt2_metadata},
 };
+
+// What the config of `transformers` would give another value where it is absent.
+void complete(const formats::GgufMetadata& metadata, const std::string& what, Json& config) {
+  if (config.contains("hidden_size") && !config.contains("head_dim")) {
+    const auto width = config["hidden_size"].get<std::int64_t>(),
+               heads = config["num_attention_heads"].get<std::int64_t>();
+    if (width % heads == 0) config["head_dim"] = width / heads;
+  }
+  if (config["architectures"][0] == kLlama && config.contains("sliding_window") && config["attention_bias"] == false &&
+      config["mlp_bias"] == false)
+    config["architectures"] = {kMistral}, config["model_type"] = "mistral";  // llama with windows
+  const GgufKeys keys(metadata, "tokenizer.ggml.", what);
+  for (const auto& [key, theirs] : {std::pair{"bos_token_id", "bos_token_id"},
+                                    {"eos_token_id", "eos_token_id"},
+                                    {"pad_token_id", "padding_token_id"}}) {
+    const auto id = keys.integer(theirs, 0, std::int64_t{0xFFFFFFFF});
+    config[key] = id && *id < config["vocab_size"].get<std::int64_t>() ? Json(*id) : Json(nullptr);
+  }
+}
 
 struct RenamedTensor {
   std::string_view theirs, here;
@@ -172,8 +185,7 @@ constexpr RenamedTensor kGemmaNames[] = {{"post_attention_layernorm.", "post_att
 
 }  // namespace
 
-DecoderConfig read_gguf_config(const formats::GgufMetadata& metadata, const GgufFacts& facts, std::int64_t context,
-                               const std::string& what) {
+std::string read_gguf_config(const formats::GgufMetadata& metadata, const GgufFacts& facts, const std::string& what) {
   const std::optional<std::string> name = GgufKeys(metadata, "general.", what).string("architecture");
   if (!name) fail(ErrorKind::kCorrupt, "{}: the key 'general.architecture' is missing", what);
   std::string known;
@@ -184,13 +196,22 @@ DecoderConfig read_gguf_config(const formats::GgufMetadata& metadata, const Gguf
     (void)keys.integer("vocab_size", 1, kMostOfKey);
     (void)keys.string("tensor_data_layout");
     Json config{{"architectures", {architecture.architecture}},
+                {"model_type", architecture.type},
                 {"vocab_size", facts.vocabulary},
                 {"tie_word_embeddings", !facts.has("output.weight")}};
     architecture.read(keys, facts, config);
     keys.check_all_read();
-    return read_decoder_config(config.dump(), context, what);
+    complete(metadata, what, config);
+    return canonical(config) + "\n";
   }
   GgufKeys(metadata, "", what).unsupported(fmt::format("the architecture '{}'", *name), known);
+}
+
+const char* gguf_architecture(std::string_view architecture) {
+  if (architecture == kMistral) architecture = kLlama;
+  for (const GgufArchitecture& each : kGgufArchitectures)
+    if (architecture == each.architecture) return each.name;
+  return nullptr;
 }
 
 std::string gguf_tensor_name(const std::string& name, const DecoderConfig& config) {

@@ -1,4 +1,5 @@
-// The metadata of a GGUF file as a decoder's configuration. Used by gguf_model.cpp.
+// The metadata of a GGUF file as a decoder's configuration, and names that differ. Used by gguf_model.cpp and
+// convert/gguf_model_writer.cpp.
 #pragma once
 
 #include <functional>
@@ -17,9 +18,11 @@ struct GgufFacts {
   std::function<bool(std::string_view name)> has;  // whether there is such a tensor
   std::vector<float> rope_factors;                 // of rope_freqs.weight; empty where it is absent
 };
-// `context` and `what` as of read_decoder_config, and so are its errors.
-DecoderConfig read_gguf_config(const formats::GgufMetadata& metadata, const GgufFacts& facts, std::int64_t context,
-                               const std::string& what);
+// The config.json of the same model in a Hugging Face folder, for read_decoder_config. Throws kCorrupt and kUsage,
+// naming `what`, the file.
+std::string read_gguf_config(const formats::GgufMetadata& metadata, const GgufFacts& facts, const std::string& what);
+// What files call an architecture, which several may share: "llama". nullptr for one that they do not have.
+const char* gguf_architecture(std::string_view architecture);
 // The file's name of a tensor that has the name `name` in a Hugging Face folder: "blk.0.attn_q.weight".
 std::string gguf_tensor_name(const std::string& name, const DecoderConfig& config);
 

@@ -22,6 +22,7 @@
 #include "nn/gguf_tensors.h"
 #include "nn/gguf_tokenizer.h"
 #include "nn/imported.h"
+#include "nn/model_json.h"
 
 namespace mlx::nn {
 namespace {
@@ -139,7 +140,7 @@ Bytes scales_of(const Recipe& recipe) {
 
 // llama.cpp turns pairs of neighbours in models that it calls llama, so that queries and keys have their rows paired.
 std::int64_t paired_heads(const DecoderConfig& config, const std::string& name) {
-  if (config.architecture != "LlamaForCausalLM") return 0;
+  if (gguf_architecture(config.architecture) != std::string_view("llama")) return 0;
   if (name.find(".q_proj.") != std::string::npos) return config.heads;
   return name.find(".k_proj.") != std::string::npos ? config.kv_heads : 0;
 }
@@ -286,7 +287,7 @@ std::shared_ptr<const data::Tokenizer> inner_tokenizer_of(const GgufTensors& fil
 void keep_chat(const GgufTensors& file, Model& model) {
   const auto chat = GgufKeys(file.metadata, "tokenizer.", file.place).string("chat_template");
   if (!chat) return;
-  model.kept["chat_template.jinja"] = *chat;
+  model.kept[kChatTemplateFile] = *chat;
   constexpr std::int64_t kMostTokens = std::int64_t{1} << 31;
   const GgufKeys keys(file.metadata, "tokenizer.ggml.", file.place);
   Json ids = Json::object();
@@ -297,7 +298,7 @@ void keep_chat(const GgufTensors& file, Model& model) {
   for (const char* const name : {"eos_token_id", "eot_token_id", "eom_token_id"})
     if (const auto id = keys.integer(name, 0, kMostTokens)) ends.push_back(*id);
   if (!ends.empty()) ids["eos_token_id"] = ends;
-  if (!ids.empty()) model.kept["generation_config.json"] = canonical(ids);
+  if (!ids.empty()) model.kept[kGenerationFile] = canonical(ids);
 }
 
 std::vector<std::string> tensors_not_finite(const GgufTensors& file) {
@@ -323,7 +324,8 @@ OutsideModel read_gguf(const std::string& path, std::int64_t context) {
   if (const std::int64_t count = parts.integer("count", 0, kMostParts).value_or(0); count > 1)
     parts.unsupported(fmt::format("a model in {} files", count),
                       "models in one file; llama.cpp's own tools merge them");
-  const DecoderConfig config = read_gguf_config(file->metadata, facts_of(*file), context, file->place);
+  const std::string text = read_gguf_config(file->metadata, facts_of(*file), file->place);
+  const DecoderConfig config = read_decoder_config(text, context, file->place);
   DecoderGraph decoder = build_decoder(config, config.gpt2 ? "" : "model.");
   Recipes recipes = recipes_of(decoder, config, *file);
   check_tensors_used(decoder, config, *file);
@@ -337,6 +339,7 @@ OutsideModel read_gguf(const std::string& path, std::int64_t context) {
   out.model.precision = precision_of(decoder.graph);
   out.model.preprocessing.tokenizer = inner_tokenizer_of(*file, config);
   out.model.graph = std::move(decoder.graph);
+  out.model.kept[kConfigFile] = text;
   keep_chat(*file, out.model);
   return out;
 }

@@ -11,18 +11,13 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "data/subword/byte_alphabet.h"
+#include "data/subword/utf8.h"
 #include "nn/gguf_keys.h"
+#include "nn/letters_tokenizer.h"
 
 namespace mlx::nn {
 namespace {
-
-enum TokenType : std::uint8_t {
-  kNormalToken = 1,
-  kUnknownToken = 2,
-  kControlToken = 3,
-  kUserToken = 4,
-  kByteToken = 6
-};
 
 struct Vocabulary {
   std::vector<std::string_view> names;
@@ -153,36 +148,53 @@ Json sentencepiece(const GgufKeys& keys) {
           {"model", model}};
 }
 
-// How text is cut into words. The names are llama.cpp's, the expressions those of the models' own tokenizer.json.
-struct Cutting {
-  const char *name, *pattern;  // null: GPT-2's, which ByteLevel has built in
-  bool composes;               // NFC
-  bool whole_words, begins;    // a word with a token is not merged; a text begins with a token
-};
 constexpr const char* kPatternLlama3 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr const char* kPatternQwen2 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr Cutting kCuttings[] = {{"gpt-2", nullptr, false, false, false},
-                                 {"llama-bpe", kPatternLlama3, false, true, true},
-                                 {"llama3", kPatternLlama3, false, true, true},
-                                 {"llama-v3", kPatternLlama3, false, true, true},
-                                 {"qwen2", kPatternQwen2, true, false, false}};
+constexpr GgufCutting kCuttings[] = {
+    {"gpt-2", nullptr, false, false, false},       {"llama-bpe", kPatternLlama3, false, true, true},
+    {"llama3", kPatternLlama3, false, true, true}, {"llama-v3", kPatternLlama3, false, true, true},
+    {"dbrx", kPatternLlama3, false, false, false}, {"smaug-bpe", kPatternLlama3, false, false, false},
+    {"qwen2", kPatternQwen2, true, false, false}};
 
-const Cutting& cutting_of(const GgufKeys& keys) {
+const GgufCutting& cutting_of(const GgufKeys& keys) {
   const std::optional<std::string> name = keys.string("pre");
   if (!name) fail(ErrorKind::kCorrupt, "{}: the key 'tokenizer.ggml.pre' is missing", keys.what());
   std::string known;
-  for (const Cutting& cutting : kCuttings) {
+  for (const GgufCutting& cutting : kCuttings) {
     if (*name == cutting.name) return cutting;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", cutting.name);
   }
   keys.unsupported(fmt::format("the tokenizer's way to cut words '{}'", *name), known);
 }
 
+// The characters that the tokens are, if each is one and they are put together of bytes that are no tokens. Only
+// llama.cpp merges what is no token.
+std::vector<std::string> characters_of(const Vocabulary& vocabulary, const GgufKeys& keys) {
+  const std::unordered_set<std::string_view> known(vocabulary.names.begin(), vocabulary.names.end());
+  const std::vector<std::string_view> merges = keys.strings("merges");
+  const auto is_of_bytes = [&](std::string_view merge) {
+    const std::size_t blank = merge.find(' ');
+    return blank != std::string_view::npos && !known.contains(merge.substr(blank + 1));
+  };
+  std::vector<std::string> out;
+  if (merges.empty() || !std::ranges::all_of(merges, is_of_bytes)) return out;
+  for (const std::string_view name : vocabulary.names) {
+    const std::optional<std::string> piece = data::subword::from_byte_characters(name);
+    if (!piece || piece->empty()) return {};
+    const data::subword::Character character = data::subword::character_at(*piece, 0);
+    if (character.code >= data::subword::kCodePoints || character.bytes != piece->size()) return {};
+    out.push_back(*piece);
+  }
+  return out;
+}
+
 Json byte_level(const GgufKeys& keys) {
   const Vocabulary vocabulary = vocabulary_of(keys);
-  const Cutting& cutting = cutting_of(keys);
+  if (const std::vector<std::string> letters = characters_of(vocabulary, keys); !letters.empty())
+    return letters_tokenizer(letters, false);
+  const GgufCutting& cutting = cutting_of(keys);
   Json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}};
   if (keys.boolean("add_space_prefix").value_or(false)) bytes["add_prefix_space"] = true;
   Json words = bytes;
@@ -209,6 +221,10 @@ Json byte_level(const GgufKeys& keys) {
 }
 
 }  // namespace
+
+std::span<const GgufCutting> gguf_cuttings() {
+  return kCuttings;
+}
 
 std::optional<std::string> read_gguf_tokenizer(const formats::GgufMetadata& metadata, const std::string& what) {
   const GgufKeys keys(metadata, "tokenizer.ggml.", what);

@@ -14,8 +14,9 @@ namespace mlx::nn {
 namespace {
 
 void check_place(const TomlReader& model, const Built& built) {
-  if (built.family != "gpt2" && built.family != "llama")
-    model.fail_at("lora", fmt::format("it is for gpt2 and llama, the model is \"{}\"", built.family));
+  const bool outside = parse_json(built.config, "the model's config").contains("architecture");
+  if (built.family != "gpt2" && built.family != "llama" && !outside)
+    model.fail_at("lora", fmt::format("it is for language models, the model is \"{}\"", built.family));
   if (!model.has("init")) model.fail_at("lora", "it adapts an existing model: name one with init");
   if (model.has("freeze")) model.fail_at("freeze", "with lora only the adapters are trained");
 }

@@ -7,10 +7,10 @@ namespace mlx::nn {
 
 inline constexpr const char* kModelFile = "model.json";
 inline constexpr const char* kWeightsFile = "weights.safetensors";
-inline constexpr const char* kConfigFile = "config.json";
+inline constexpr const char *kConfigFile = "config.json", *kGenerationFile = "generation_config.json",
+                            *kTokenizerConfigFile = "tokenizer_config.json", *kChatTemplateFile = "chat_template.jinja";
 // What is kept of an outside model, beside its weights and tokenizer.
-inline constexpr const char* kKeptFiles[] = {kConfigFile, "generation_config.json", "tokenizer_config.json",
-                                             "chat_template.jinja"};
+inline constexpr const char* kKeptFiles[] = {kConfigFile, kGenerationFile, kTokenizerConfigFile, kChatTemplateFile};
 inline constexpr const char* kTokenizerFiles[] = {"tokenizer.json", "tokenizer.model"};  // a model has one or none
 
 // Everything but the tensors. Returns a complete, consistent model whatever `json` holds, or throws kCorrupt naming

@@ -161,6 +161,7 @@ nn::Model make_model(const Training& t, const TrainingData& data, TrainingResult
   model.preprocessing = data.preprocessing;
   model.labels = t.data.names;
   if (t.config.portable) model.numerics = "portable";
+  if (t.base && !nn::architecture_of(model).empty()) model.kept = t.base->model.kept;
   const TrainConfig& config = t.config;
   Json trained_on = {
       {"dataset", t.dataset.digest.text()},

@@ -48,7 +48,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& [name, tensor] : file.tensors) expand(tensor);
     fuzz::errors_are_fine([&] {
       const GgufFacts facts{8, [&](std::string_view name) { return file.tensors.contains(std::string(name)); }, {}};
-      fuzz::require(read_gguf_config(file.metadata, facts, 0, "file").layers > 0, "a model has layers");
+      const std::string config = read_gguf_config(file.metadata, facts, "file");
+      fuzz::require(read_decoder_config(config, 0, "file").layers > 0, "a model has layers");
     });
     const std::optional<std::string> tokenizer = read_gguf_tokenizer(file.metadata, "file");
     if (tokenizer) (void)data::subword::read_tokenizer_json(*tokenizer, "file");

@@ -91,7 +91,7 @@ GgufFacts facts(const std::set<std::string>& tensors = {"output.weight"}) {
 }
 
 DecoderConfig read_metadata(const Metadata& metadata, const GgufFacts& given = facts()) {
-  return read_gguf_config(metadata.values, given, 0, "lm.gguf");
+  return read_decoder_config(read_gguf_config(metadata.values, given, "lm.gguf"), 0, "lm.gguf");
 }
 
 }  // namespace
