@@ -42,7 +42,11 @@ Expected expected_of(const Graph& graph, const InputSpec& input) {
   const graph::ValueId ids = graph.find("ids");
   const bool two = ids != graph::kNone && graph.value(ids).dims.size() == 2 && graph.value(ids).dims[1].symbol() >= 0;
   const Dim sequence = two ? graph.value(ids).dims[1] : Dim::of(-1);
-  return {"ids", DType::kS32, {sequence}, {sequence, Dim::of(input.vocabulary)}};
+  // A table may be longer than its vocabulary, so that its size is a round number.
+  const Dims* const logits = graph.outputs.size() == 1 ? &graph.value(graph.outputs[0]).dims : nullptr;
+  const bool longer =
+      logits && !logits->empty() && !logits->back().symbolic() && logits->back().size > input.vocabulary;
+  return {"ids", DType::kS32, {sequence}, {sequence, longer ? logits->back() : Dim::of(input.vocabulary)}};
 }
 
 std::string text_of(const Graph& graph, graph::ValueId id) {
