@@ -60,8 +60,8 @@ void add_gemma(const DecoderConfig& config, const std::string& name, Architectur
   for (std::size_t i = 0; i < config.blocks.size(); ++i)
     if (config.window > 0 && config.blocks[i].sliding != ((i + 1) % pattern != 0))
       computes_otherwise(name, "windows in other layers than those of the published models");
-  const double divided = config.blocks.size() == layers_of_27b ? static_cast<double>(config.width / config.heads)
-                                                               : static_cast<double>(config.head);
+  const std::int64_t by = config.blocks.size() == layers_of_27b ? config.width / config.heads : config.head;
+  const auto divided = static_cast<double>(by);
   const DecoderLayer& layer = whole_layer(config);
   const double sharper = layer.yarn ? layer.yarn->scale * layer.yarn->scale : 1;
   if (std::fabs(double{layer.sharpness} / sharper / std::sqrt(static_cast<double>(config.head) / divided) - 1) > 1e-5)

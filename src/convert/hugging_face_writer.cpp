@@ -96,6 +96,7 @@ std::string tokenizer_json_of(const data::Tokenizer& tokenizer) {
   const bool bytes = tokenizer.kind() == "bytes";
   if (!bytes && tokenizer.kind() != "chars") return tokenizer.file();
   std::vector<std::string> letters;
+  letters.reserve(static_cast<std::size_t>(tokenizer.size()));
   for (std::int32_t id = 0; id < tokenizer.size(); ++id) letters.emplace_back(tokenizer.piece(id));
   return canonical(nn::letters_tokenizer(letters, bytes)) + "\n";
 }

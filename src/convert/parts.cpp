@@ -133,6 +133,19 @@ float narrowed(float x, DType as) {
   return as == DType::kBF16 ? kernels::widen(kernels::to_bf16(x)) : x;
 }
 
+// A head in groups was rounded apart from the embedding, or the embedding holds its numbers, as out of a GGUF file.
+void untie(Decoder& decoder) {
+  Part& embedding = decoder.parts.front();
+  const Part& head = decoder.parts.back();
+  if (rows_of(embedding, DType::kF32) == rows_of(head, DType::kF32)) {
+    embedding.weight = head.weight, embedding.scales = head.scales;
+    decoder.parts.pop_back();
+  } else {
+    decoder.config.tie = false;
+    decoder.config_json = with_own_head(decoder.config_json);
+  }
+}
+
 }  // namespace
 
 Decoder decoder_of(const nn::Model& model, const std::string& prefix, const std::string& name) {
@@ -146,11 +159,10 @@ Decoder decoder_of(const nn::Model& model, const std::string& prefix, const std:
     if (value.role == graph::Role::kParameter)
       add_parts(model, value.name, layer_of(decoder.graph, value.name), decoder.sources.at(value.name), out.parts);
   const std::string head = decoder.graph.nodes[decoder.graph.nodes.size() - (out.config.logit_cap > 0 ? 2 : 1)].name;
-  if (out.config.tie && weight_of(model, head + ".groups")) {  // rounded apart from the embedding
-    out.config.tie = false;
-    out.config_json = with_own_head(out.config_json);
+  if (out.config.tie && weight_of(model, head + ".groups")) {
     add_parts(model, head + ".weight", head, {{{"lm_head.weight", {out.config.vocabulary, out.config.width}}}},
               out.parts);
+    untie(out);
   }
   return out;
 }

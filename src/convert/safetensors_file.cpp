@@ -27,6 +27,7 @@ OutsideFile safetensors_file(std::string name, std::vector<OutsideTensor> tensor
     return wide != other ? wide > other : a.name < b.name;
   });
   std::vector<formats::SafetensorsEntry> entries;
+  entries.reserve(tensors.size());
   for (const OutsideTensor& tensor : tensors)
     entries.push_back({tensor.name, safetensors_type(tensor.dtype), tensor.shape});
   OutsideFile out{std::move(name), {}};

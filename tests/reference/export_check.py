@@ -14,8 +14,10 @@ random sequence, as shares of the largest logit: in f32 the largest difference m
   again    whether the GGUF file, imported again, gives the logits of the model, bit for bit
   tokens   whether both find the tokens of mlx in lines of several scripts
 
-Adapters are compared through `peft` on the exported base. Exits with 1 where something differs. It needs: pip install torch
-transformers peft gguf llama-cpp-python. No test of ctest runs it: the packages are no dependencies.
+GGUF files of gguf_check.py are imported and exported: every tensor must have the bytes that it had, or the numbers where its type
+became another, llama.cpp must find the same tokens, and `transformers` the same logits in a folder. Tokenizers with added tokens and
+chat templates, and a tokenizer.model of SentencePiece, are compared through llama.cpp. Adapters are compared through `peft` on the exported base. Exits with 1 where something differs. It needs: pip install torch
+transformers peft gguf llama-cpp-python sentencepiece tokenizers. No test of ctest runs it: the packages are no dependencies.
 """
 import argparse
 import json
@@ -26,10 +28,13 @@ import tempfile
 
 import decoders_check
 import gguf
+import gguf_check
 import llama_cpp
 import numpy
 import peft
 import safetensors.torch
+import sentencepiece
+import tokenizers
 import torch
 import transformers
 
@@ -134,10 +139,7 @@ def same_tensors(before, after):
 
 def same_tokens(place, model, folder, llama):
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
-    lines = LINES
-    if llama is not None and place.run("tokenizer", "encode", model, text="a").strip() == "":
-        lines = []
-    for line in lines:
+    for line in LINES:
         try:
             ours = place.run("tokenizer", "encode", model, text=line).split()
         except SystemExit:
@@ -253,6 +255,115 @@ def quantized(place, name, model, bits, group):
     return report(name, count, 0.0, max(off(exact, theirs), off(ours, exact)), 0.1, again, same_tokens(place, model, folder, llama))
 
 
+def same_file(before, after):
+    """How many tensors have the same bytes, or exits; those of other types have the same numbers."""
+    readers = [{tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors} for path in (before, after)]
+    if readers[0].keys() != readers[1].keys():
+        sys.exit(f"{after}: other tensors: {readers[0].keys() ^ readers[1].keys()}")
+    same = 0
+    for name, tensor in readers[0].items():
+        made = readers[1][name]
+        if made.tensor_type == tensor.tensor_type and numpy.array_equal(made.data, tensor.data):
+            same += 1
+        elif not numpy.array_equal(*(gguf.quants.dequantize(each.data, each.tensor_type) for each in (tensor, made))):
+            sys.exit(f"{after}: {name}: other numbers")
+    return same
+
+
+def of_file(place, name, arch, arguments):
+    """A file of llama.cpp, out again in both forms."""
+    model = f"f{len(os.listdir(place.folder))}"
+    path, made, folder = (place.path(f"{model}{end}") for end in (".gguf", ".again.gguf", ".hf"))
+    _, vocabulary = gguf_check.write(path, arch, **arguments)
+    place.run("import", "model", path, "--name", model)
+    tokens = tokens_for(vocabulary, place.count)
+    place.run("export", "model", model, "--format", "gguf", "--out", made)
+    place.run("export", "model", model, "--format", "hf", "--dtype", "f32", "--out", folder)
+    count = same_file(path, made)
+    (before, old), (after, new) = of_llama(path, tokens), of_llama(made, tokens)
+    ours, exact = place.logits(model, tokens), of_folder(folder, tokens)
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    same = all(old.tokenize(line.encode(), add_bos=True, special=True) == new.tokenize(line.encode(), add_bos=True, special=True)
+               for line in LINES + ["<s>special</s> [INST]", "<|end|> x"])
+    for line in LINES:
+        ids = place.run("tokenizer", "encode", model, text=line).split()
+        same = same and [str(token) for token in theirs(line, add_special_tokens=False)["input_ids"]] == ids
+    plain = name.split()[1] in ("F32", "F16", "BF16")
+    llama, hf = off(before, after), off(ours, exact)
+    good = hf <= (1e-4 if plain else 0.1) and llama <= 0.1 and same
+    print(f"{name:30} {count:8} {hf:10.2e} {llama:10.2e} {'':6} {'same' if same else 'OTHER':>6}{'' if good else '  DIFFERS'}", flush=True)
+    return good
+
+
+TEMPLATE = "{{ bos_token }}{% for message in messages %}<|start|>{{ message['content'] }}<|eot_id|>{% endfor %}"
+
+
+def byte_level_folder(folder):
+    """As Llama 3: added tokens, a beginning, two ends, a chat template."""
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(ignore_merges=True))
+    pattern = next(cut for cut in open(os.path.join(os.path.dirname(__file__), "../../src/nn/gguf_tokenizer.cpp")).read().split('R"(')[1:]).split(')";')[0]
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([
+        tokenizers.pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated"),
+        tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    special = ["<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|start|>"]
+    tokenizer.train_from_iterator([TEXT], tokenizers.trainers.BpeTrainer(
+        vocab_size=400, special_tokens=special, show_progress=False, initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet()))
+    tokenizer.add_tokens([tokenizers.AddedToken("[TOOL]", normalized=False)])
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single=f"{special[0]} $A", special_tokens=[(special[0], tokenizer.token_to_id(special[0]))])
+    tokenizer.save(os.path.join(folder, "tokenizer.json"))
+    json.dump({"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": special[0], "eos_token": special[2], "chat_template": TEMPLATE},
+              open(os.path.join(folder, "tokenizer_config.json"), "w"))
+    json.dump({"bos_token_id": 0, "eos_token_id": [1, 2]}, open(os.path.join(folder, "generation_config.json"), "w"))
+
+
+def sentencepiece_folder(folder, prefix):
+    """As Llama 2: a tokenizer.model, with bytes and what a user defined."""
+    with open(os.path.join(folder, "text.txt"), "w") as f:
+        f.write(TEXT)
+    sentencepiece.SentencePieceTrainer.train(
+        input=os.path.join(folder, "text.txt"), model_prefix=os.path.join(folder, "tokenizer"), vocab_size=420, model_type="bpe", byte_fallback=True,
+        normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=prefix, minloglevel=2, user_defined_symbols=["[INST]"])
+    os.remove(os.path.join(folder, "tokenizer.vocab"))
+    os.remove(os.path.join(folder, "text.txt"))
+    json.dump({"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "add_bos_token": True},
+              open(os.path.join(folder, "tokenizer_config.json"), "w"))
+
+
+TOKENIZERS = {
+    "as Llama 3": byte_level_folder,
+    "tokenizer.model": lambda folder: sentencepiece_folder(folder, True),
+    "tokenizer.model, no prefix": lambda folder: sentencepiece_folder(folder, False),
+}
+
+
+def tokenizer_of(place, name, write):
+    model = f"t{len(os.listdir(place.folder))}"
+    folder, path = place.path(f"{model}.in"), place.path(f"{model}.gguf")
+    decoders_check.make(decoders_check.llama, {"num_key_value_heads": 2}, torch.float32, "5GB", folder)
+    write(folder)
+    place.run("import", "model", folder, "--name", model)
+    place.run("export", "model", model, "--format", "hf", "--out", f"{model}.hf")
+    place.run("export", "model", model, "--format", "gguf", "--out", path)
+    for kept in os.listdir(folder):
+        if not kept.endswith(".safetensors") and open(place.path(f"{model}.hf/{kept}"), "rb").read() != open(os.path.join(folder, kept), "rb").read():
+            sys.exit(f"{name}: another {kept}")
+    llama = llama_cpp.Llama(path, vocab_only=True, verbose=False)
+    good, begins = True, llama.metadata.get("tokenizer.ggml.add_bos_token") == "true"
+    for line in LINES + ["[INST] the mill [TOOL]<|eot_id|>"]:
+        ours = place.run("tokenizer", "encode", model, text=line).split()
+        theirs = [str(token) for token in llama.tokenize(line.encode(), add_bos=True, special=True)]
+        if not begins or theirs[0] != str(llama.token_bos()) or ours not in (theirs, theirs[1:]):
+            print(f"  {line!r}: {theirs} instead of {ours}")
+            good = False
+    if "Llama 3" in name:
+        good = good and llama.metadata.get("tokenizer.chat_template") == TEMPLATE and llama.token_eos() == 2
+        good = good and llama.metadata.get("tokenizer.ggml.eot_token_id") == "1"
+    print(f"{name:30} {'':8} {'':10} {'':10} {'':6} {'same' if good else 'OTHER':>6}", flush=True)
+    return good
+
+
 def adapters(place, name, base, targets):
     """`peft` on the exported base, mlx's own logits, and `transformers` with the adapters merged."""
     lora = f'init = "{base}"\nlora = {{ rank = 3, alpha = 7, targets = {json.dumps(targets)} }}'
@@ -298,6 +409,12 @@ def main():
                 folder = os.path.join(scratch, name.replace(" ", "-").replace(",", ""))
                 decoders_check.make(kind, keys, dtype, shard, folder)
                 good = imported(place, name, folder) and good
+        for name, (arch, arguments) in gguf_check.MODELS.items():
+            if options.only in f"file {name}":
+                good = of_file(place, name, arch, arguments) and good
+        for name, write in TOKENIZERS.items():
+            if options.only in f"tokenizers, {name}":
+                good = tokenizer_of(place, name, write) and good
         os.makedirs(place.path("data/words"))
         with open(place.path("data/words/train.txt"), "w") as f:
             f.write(TEXT)
