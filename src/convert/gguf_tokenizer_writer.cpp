@@ -29,13 +29,11 @@ struct Around {
 Around around(const data::Tokenizer& tokenizer) {
   Around out;
   if (tokenizer.kind() == "chars") return out;
-  const data::PlacedTokens tokens = tokenizer.encode_placed("a", "a text", true);
-  bool seen = false;
-  for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
-    const bool special = tokens.places[i].first == tokens.places[i].second;
-    if (special) (seen ? out.behind : out.before).push_back(tokens.ids[i]);
-    seen |= !special;
-  }
+  const Ids whole = tokenizer.encode_placed("a", "a text", true).ids,
+            text = tokenizer.encode_placed("a", "a text", false).ids;
+  const auto found = std::ranges::search(whole, text);
+  out.before.assign(whole.begin(), found.begin());
+  out.behind.assign(found.end(), whole.end());
   return out;
 }
 

@@ -82,6 +82,18 @@ expect 0 mlx export model llama16 --format gguf --dtype f32 --out llama32.gguf
 expect 0 mlx import model llama32.gguf
 same "$(tensors llama32)" "$(mlx export model llama16 --format hf --dtype f32 --out as32 >/dev/null && mlx import model as32 >/dev/null 2>&1 && tensors as32)"
 
+# A SentencePiece vocabulary keeps its tokens, and what stands around a text.
+# bug: the blank that is put before a text was taken for the token that begins it.
+python3 "$here/gguf_file.py" theirs/llama marks.gguf F32 'tokenizer.ggml.tokens=["<unk>","<s>","</s>","▁","a","b","▁b","ab","▁ab"]' \
+  'tokenizer.ggml.eos_token_id=2'
+expect 0 mlx import model marks.gguf
+expect 0 mlx export model marks --format gguf --out marks-again.gguf
+expect 0 mlx import model marks-again.gguf
+same "$(mlx cat marks-again:tokenizer.json | sed 's/"\[PAD10\]":10,"\[PAD9\]":9,//')" "$(mlx cat marks:tokenizer.json)"  # 11 rows, 9 tokens
+same "$(mlx cat marks-again:config.json)" "$(mlx cat marks:config.json)"
+same "$(mlx cat marks-again:generation_config.json)" "$(mlx cat marks:generation_config.json)"
+same "$(mlx cat marks-again:chat_template.jinja)" "{{ messages }}"
+
 # Learned positions: as many as the model was imported with.
 expect 0 mlx import model theirs/gpt2 --name short --context 16
 expect 0 mlx export model short --format hf --out short.hf
@@ -96,24 +108,21 @@ config() { # NAME MODEL-LINES DATA-LINES
   printf '[data]\ndataset = "data/words"\n%s\n[model]\nname = "%s"\n%s\n[train]\nepochs = 1\nbatch = 16\n' "$3" "$1" "$2" >train.toml
 }
 sizes='layers = 2\nwidth = 64\nheads = 2\ncontext = 32\nfamily ='
-for kind in bytes chars bpe; do
-  more="tokenizer = \"$kind\""
-  [ $kind != bpe ] || more="$more\nvocab = 280"
-  for family in gpt2 llama; do
-    name=$family-$kind
-    config "$name" "$(printf "$sizes \"%s\"" $family)" "$(printf "$more")"
-    expect 0 mlx train
-    logits "$name"
-    expect 0 mlx tokenizer encode "$name" data/words/train.txt
-    encoded=$out
-    for format in hf gguf; do
-      expect 0 mlx export model "$name" --format $format --out "$name.$format"
-      expect 0 mlx import model "$name.$format" --name "$name-$format"
-      logits "$name-$format"
-      cmp "$name.npy" "$name-$format.npy" || fail "$name: other logits after $format"
-      expect 0 mlx tokenizer encode "$name-$format" data/words/train.txt
-      same "$out" "$encoded"
-    done
+for name in gpt2-bytes llama-bytes gpt2-chars llama-bpe; do
+  kind=${name#*-} more="tokenizer = \"${name#*-}\""
+  [ "$kind" != bpe ] || more="$more\nvocab = 280"
+  config "$name" "$(printf "$sizes \"%s\"" "${name%-*}")" "$(printf "$more")"
+  expect 0 mlx train
+  logits "$name"
+  expect 0 mlx tokenizer encode "$name" data/words/train.txt
+  encoded=$out
+  for format in hf gguf; do
+    expect 0 mlx export model "$name" --format $format --out "$name.$format"
+    expect 0 mlx import model "$name.$format" --name "$name-$format"
+    logits "$name-$format"
+    cmp "$name.npy" "$name-$format.npy" || fail "$name: other logits after $format"
+    expect 0 mlx tokenizer encode "$name-$format" data/words/train.txt
+    same "$out" "$encoded"
   done
 done
 
