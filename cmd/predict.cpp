@@ -16,6 +16,9 @@ namespace {
 int run_predict(const PredictOptions& options, Context& context) {
   if (options.top < 1) fail(ErrorKind::kUsage, "--top {}: expected at least 1", options.top);
   AskedModel asked = open_model(options.model, context);
+  if (!options.embed.empty()) return predict_embed(options, std::move(asked), context);
+  if (options.normalize || !options.pooling.empty())
+    fail(ErrorKind::kUsage, "--pooling and --normalize are for --embed");
   const infer::Model model(std::move(asked.model), chosen_backend(context, options.device), context.pool());
   const PredictInputs inputs{asked.version, model};
   const infer::Takes takes = model.signature().takes;
@@ -64,6 +67,12 @@ Command add_predict() {
       option("--logits", "FILE", options->logits,
              "Write the logits behind each token of the prompt as npy (f32, tokens x vocabulary), and no text",
              Complete::kFile),
+      option("--embed", "FILE", options->embed,
+             "Write the prompt, or each line of INPUT, as a vector and no text: .npy, .jsonl; - is JSON lines",
+             Complete::kFile),
+      choice("--pooling", "HOW", {"last", "mean"}, options->pooling,
+             "The vector is the state of the last token, or the mean of all (default: last)"),
+      flag("--normalize", options->normalize, "Scale vectors to the length 1"),
       flag("--chat", options->chat, "Answer in a conversation, each message a line; with --json, JSON messages"),
       option("--system", "TEXT", options->system, "What a conversation begins with, from the system"),
       integer("--max-tokens", "N", options->max_tokens, "Write at most N tokens (default: 200)"),
@@ -98,6 +107,7 @@ Command add_predict() {
                       "mlx predict gpt --prompt 'In the beginning' --max-tokens 100",
                       "mlx predict gpt@v2 --temperature 0 --json < prompt.txt",
                       "mlx predict lm --tokens '1 15 7' --logits out.npy",
+                      "mlx predict lm texts.txt --embed vectors.npy --pooling mean --normalize",
                       "mlx predict lm --chat --system 'Answer in one sentence.'",
                       "mlx predict lm --chat messages.json --json"};
   command.run = [options](Context& context) { return run_predict(*options, context); };

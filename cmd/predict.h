@@ -24,7 +24,8 @@ struct PredictOptions {
   std::int64_t max_tokens = 200, top_k = 0, seed = 1, count = 1;
   double temperature = 0.8, top_p = 1, min_p = 0, typical = 1, repetition = 1, frequency = 0, presence = 0;
   std::vector<std::string> bias;  // "42=-100"
-  bool chat = false;
+  std::string embed, pooling;
+  bool normalize = false, chat = false;
   std::string system;
 };
 
@@ -41,8 +42,10 @@ struct Prompt {
   std::vector<std::int32_t> tokens;
 };
 Prompt prompt_of(const PredictOptions& options, const PredictInputs& inputs, Context& context);
-std::vector<std::int32_t> given_tokens(const PredictOptions& options, const PredictInputs& inputs);  // --tokens
-int predict_logits(const PredictOptions& options, const PredictInputs& inputs, Context& context);    // --logits
+std::int64_t vocabulary_of(const infer::Model& model);                                             // of one of text
+std::vector<std::int32_t> given_tokens(const PredictOptions& options, std::int64_t vocabulary);    // --tokens
+int predict_logits(const PredictOptions& options, const PredictInputs& inputs, Context& context);  // --logits
+int predict_embed(const PredictOptions& options, AskedModel asked, Context& context);              // --embed
 int predict_text(const PredictOptions& options, const PredictInputs& inputs, Context& context);
 int predict_chat(const PredictOptions& options, const PredictInputs& inputs, Context& context);  // --chat
 infer::Sampling checked_sampling(const PredictOptions& options);  // kUsage for what is out of range

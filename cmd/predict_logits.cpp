@@ -17,10 +17,6 @@
 namespace mlx::cmd {
 namespace {
 
-std::int64_t vocabulary_of(const infer::Model& model) {
-  return model.graph().value(model.graph().outputs.at(0)).dims.back().size;
-}
-
 // "1 15 7"; commas are blanks.
 std::vector<std::int32_t> parse_tokens(std::string_view text, std::int64_t vocabulary) {
   constexpr std::string_view kBetween = " ,\t\n";
@@ -46,10 +42,14 @@ void check_alone(const PredictOptions& options) {
 
 }  // namespace
 
-std::vector<std::int32_t> given_tokens(const PredictOptions& options, const PredictInputs& inputs) {
+std::int64_t vocabulary_of(const infer::Model& model) {
+  return model.graph().value(model.graph().outputs.at(0)).dims.back().size;
+}
+
+std::vector<std::int32_t> given_tokens(const PredictOptions& options, std::int64_t vocabulary) {
   if (!options.prompt.empty() || !options.inputs.empty())
     fail(ErrorKind::kUsage, "--tokens is the prompt: leave out --prompt and `-`");
-  return parse_tokens(options.tokens, vocabulary_of(inputs.model));
+  return parse_tokens(options.tokens, vocabulary);
 }
 
 int predict_logits(const PredictOptions& options, const PredictInputs& inputs, Context& context) {

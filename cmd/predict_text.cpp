@@ -259,7 +259,7 @@ infer::Sampling checked_sampling(const PredictOptions& options) {
 }
 
 Prompt prompt_of(const PredictOptions& options, const PredictInputs& inputs, Context& context) {
-  if (!options.tokens.empty()) return {"", given_tokens(options, inputs)};
+  if (!options.tokens.empty()) return {"", given_tokens(options, vocabulary_of(inputs.model))};
   const data::Tokenizer& tokenizer = tokenizer_of(inputs);
   std::string text =
       options.prompt.empty() ? read_prompt(!options.inputs.empty(), context.progress().interruption()) : options.prompt;

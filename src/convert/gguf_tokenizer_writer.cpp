@@ -31,9 +31,10 @@ Around around(const data::Tokenizer& tokenizer) {
   if (tokenizer.kind() == "chars") return out;
   const Ids whole = tokenizer.encode_placed("a", "a text", true).ids,
             text = tokenizer.encode_placed("a", "a text", false).ids;
-  const auto found = std::ranges::search(whole, text);
-  out.before.assign(whole.begin(), found.begin());
-  out.behind.assign(found.end(), whole.end());
+  const auto found = std::search(whole.begin(), whole.end(), text.begin(), text.end());
+  CHECK(found != whole.end());
+  out.before.assign(whole.begin(), found);
+  out.behind.assign(found + static_cast<std::ptrdiff_t>(text.size()), whole.end());
   return out;
 }
 

@@ -7,8 +7,9 @@ attention heads, rotary scaling, biases and types of weights; each is saved, imp
 every token of a random sequence in f32. They are compared with what `transformers` computes in double, its rotary
 angles too: the largest difference may be 1e-4. The difference from `transformers` in f32 may be 1e-4 of the largest
 logit; most of it is the rounding of its angles, which it computes in f32 even where all else is double. Then the beginning of
-the text goes on step by step, with the most likely tokens, which must be those of `transformers`. `--model` adds
-folders that are there already. Exits with 1 where something differs. It needs: pip install torch transformers. No
+the text goes on step by step, with the most likely tokens, which must be those of `transformers`. The vectors
+of the text (`--embed`), of the last token and the mean of all, may differ from the last hidden states by 1e-4 of the
+largest number. `--model` adds folders that are there already. Exits with 1 where something differs. It needs: pip install torch transformers. No
 test of ctest runs it: the packages are no dependencies.
 """
 import argparse
@@ -166,11 +167,12 @@ def reference(folder, tokens, dtype, steps=0):
 
         rotary.forward = in_double
     with torch.no_grad():
-        logits = model(torch.tensor([tokens])).logits[0].double().numpy()
+        made = model(torch.tensor([tokens]), output_hidden_states=True)
+        logits, states = made.logits[0].double().numpy(), made.hidden_states[-1][0].double().numpy()
         text = tokens[:START]
         for _ in range(steps):
             text = text + [int(model(torch.tensor([text])).logits[0, -1].argmax())]
-    return logits, text[START:]
+    return logits, text[START:], states
 
 
 def compare(mlx, name, folder, place, count):
@@ -182,15 +184,20 @@ def compare(mlx, name, folder, place, count):
     out = os.path.join(place, imported + ".npy")
     subprocess.run([mlx, "-C", place, "predict", imported, "--tokens", " ".join(map(str, tokens)), "--logits", out], check=True,
                    stdout=subprocess.DEVNULL)
-    ours, (exact, text), (theirs, _) = numpy.load(out), reference(folder, tokens, torch.float64, STEPS), reference(folder, tokens, torch.float32)
+    ours, (exact, text, states), (theirs, _, _) = numpy.load(out), reference(folder, tokens, torch.float64, STEPS), reference(folder, tokens, torch.float32)
+    pooled = 0.0
+    for pooling, wanted in (("last", states[-1]), ("mean", states.mean(0))):
+        subprocess.run([mlx, "-C", place, "predict", imported, "--tokens", " ".join(map(str, tokens)), "--embed", out, "--pooling", pooling],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        pooled = max(pooled, float(abs(numpy.load(out)[0] - wanted).max() / abs(wanted).max()))
     answer = subprocess.run([mlx, "-C", place, "predict", imported, "--tokens", " ".join(map(str, tokens[:START])), "--max-tokens", str(STEPS),
                              "--temperature", "0", "--json"], check=True, capture_output=True).stdout
     went_on = json.loads(answer)["texts"][0]["tokens"]
     assert ours.shape == exact.shape and ours.dtype == numpy.float32, (ours.shape, exact.shape)
     from_exact, from_f32, f32_itself = (float(abs(a - b).max()) for a, b in ((ours, exact), (ours, theirs), (theirs, exact)))
     largest, same = float(abs(exact).max()), float((ours.argmax(-1) == exact.argmax(-1)).mean())
-    good = from_exact <= LIMIT and from_f32 <= LIMIT * max(1.0, largest) and went_on[:STEPS] == text[:len(went_on)]
-    print(f"{name:30} {from_exact:10.2e} {from_f32:10.2e} {f32_itself:12.2e} {largest:9.2f} {100 * same:8.1f} %"
+    good = pooled <= LIMIT and from_exact <= LIMIT and from_f32 <= LIMIT * max(1.0, largest) and went_on[:STEPS] == text[:len(went_on)]
+    print(f"{name:30} {from_exact:10.2e} {from_f32:10.2e} {f32_itself:12.2e} {largest:9.2f} {100 * same:8.1f} % {pooled:10.2e}"
           f"{'' if good else '  DIFFERS'}", flush=True)
     return good
 
@@ -210,7 +217,7 @@ def main():
     transformers.utils.logging.set_verbosity_error()
     good = True
     print(f"transformers {transformers.__version__}, torch {torch.__version__}, {options.tokens} tokens")
-    print(f"{'model':30} {'mlx-double':>10} {'mlx-f32':>10} {'f32-double':>12} {'largest':>9} {'same top':>10}")
+    print(f"{'model':30} {'mlx-double':>10} {'mlx-f32':>10} {'f32-double':>12} {'largest':>9} {'same top':>10} {'vectors':>10}")
     with tempfile.TemporaryDirectory() as scratch:
         place = os.path.join(scratch, "repository")
         os.mkdir(place)

@@ -1,0 +1,170 @@
+// mlx predict --embed: texts as vectors, in a file.
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/path.h"
+#include "base/text.h"
+#include "cmd/backend.h"
+#include "cmd/cli/standard_input.h"
+#include "cmd/predict.h"
+#include "formats/npy.h"
+#include "infer/embedding.h"
+
+namespace mlx::cmd {
+namespace {
+
+constexpr std::size_t kMostText = std::size_t{1} << 30;
+
+// A text and where it stands, for messages.
+struct PlacedText {
+  std::string text, place;
+};
+
+void check_embed(const PredictOptions& options, Context& context) {
+  if (!options.logits.empty() || options.chat || !options.out.empty() || !options.stop.empty() || options.count != 1)
+    fail(ErrorKind::kUsage, "--embed writes no text: leave out --logits, --chat, --out, --stop and --count");
+  if (options.embed == "-") {
+    if (context.wants_json()) fail(ErrorKind::kUsage, "--embed - and --json both want standard output");
+    return;
+  }
+  if (!options.embed.ends_with(".npy") && !options.embed.ends_with(".jsonl"))
+    throw Error(ErrorKind::kUsage, fmt::format("--embed {}: no file of vectors by its name", options.embed),
+                "the name must end in .npy or .jsonl; `-` is JSON lines on standard output");
+  if (!is_folder(parent_path(join_path(context.folder(), options.embed))))
+    fail(ErrorKind::kNotFound, "--embed {}: its folder is not there", options.embed);
+}
+
+void add_lines(const std::string& text, const std::string& what, std::vector<PlacedText>& out) {
+  std::size_t line = 0;
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t end = std::min(text.find('\n', from), text.size());
+    std::string one = text.substr(from, end - from);
+    if (one.ends_with('\r')) one.pop_back();
+    out.push_back({std::move(one), fmt::format("{}: line {}", what, ++line)});
+    from = end + 1;
+  }
+}
+
+std::vector<PlacedText> texts_of(const PredictOptions& options, Context& context) {
+  std::vector<PlacedText> out;
+  if (!options.prompt.empty()) {
+    if (!options.inputs.empty()) fail(ErrorKind::kUsage, "--prompt is the text: leave out the files");
+    out.push_back({options.prompt, "--prompt"});
+    return out;
+  }
+  for (const std::string& input : options.inputs) {
+    const bool standard = input == "-";
+    const Interruption& interruption = context.progress().interruption();
+    if (standard) {
+      add_lines(read_standard_input(kMostText, interruption), "standard input", out);
+    } else {
+      const Bytes bytes = read_regular_file(join_path(context.folder(), input), kMostText);
+      add_lines(std::string(as_text(bytes)), printable(input), out);
+    }
+  }
+  if (out.empty())
+    throw Error(ErrorKind::kUsage, "--embed: there is no text",
+                "--prompt TEXT is one, and files have one in each line; `-` is standard input");
+  return out;
+}
+
+std::vector<std::int32_t> tokens_of(const PlacedText& text, const data::Tokenizer& tokenizer) {
+  std::vector<std::int32_t> tokens = tokenizer.encode_placed(text.text, text.place, true).ids;
+  if (tokens.empty()) fail(ErrorKind::kUsage, "{}: the text is empty", text.place);
+  return tokens;
+}
+
+std::string json_line(const PlacedText& text, std::size_t tokens, const std::vector<float>& vector) {
+  std::string numbers;
+  for (const float x : vector) numbers += fmt::format("{}{}", numbers.empty() ? "" : ",", x);
+  return fmt::format("{{\"embedding\":[{}],\"text\":{},\"tokens\":{}}}\n", numbers, canonical(text.text), tokens);
+}
+
+// Vectors in the form that the file's name asks for.
+class VectorFile {
+ public:
+  VectorFile(const PredictOptions& options, std::size_t rows, std::int64_t width)
+      : path_(options.embed), lines_(!options.embed.ends_with(".npy")) {
+    if (!lines_) bytes_ = formats::encode_npy_header(static_cast<std::int64_t>(rows), width);
+  }
+  void add(const PlacedText& text, std::size_t tokens, const std::vector<float>& vector) {
+    const std::string line = lines_ ? json_line(text, tokens, vector) : std::string();
+    const ByteView view =
+        lines_ ? as_bytes(line)
+               : ByteView(reinterpret_cast<const std::uint8_t*>(vector.data()), vector.size() * sizeof(float));
+    bytes_.insert(bytes_.end(), view.begin(), view.end());
+  }
+  void finish(Context& context) const {
+    if (path_ == "-") return context.out(as_text(bytes_));
+    write_file_atomically(join_path(context.folder(), path_), bytes_);
+  }
+
+ private:
+  std::string path_;
+  bool lines_;
+  Bytes bytes_;
+};
+
+struct Embedded {
+  std::size_t texts = 0, tokens = 0;
+  std::int64_t width = 0;
+};
+
+Embedded embed_all(const PredictOptions& options, const PredictInputs& inputs, std::int64_t vocabulary,
+                   Context& context) {
+  const infer::Pooling pooling = options.pooling == "mean" ? infer::Pooling::kMean : infer::Pooling::kLast;
+  infer::Embedder embedder(inputs.model, pooling, options.normalize,
+                           [&context] { context.progress().check_interrupted(); });
+  const bool numbers = !options.tokens.empty();
+  const auto& tokenizer = inputs.model.about().preprocessing.tokenizer;
+  if (!numbers && !tokenizer)
+    throw Error(ErrorKind::kUsage, inputs.version.name() + " has no tokenizer: it reads numbers, not text",
+                "--tokens takes the numbers of tokens");
+  const std::vector<PlacedText> texts =
+      numbers ? std::vector<PlacedText>{{"", "--tokens"}} : texts_of(options, context);
+  VectorFile file(options, texts.size(), embedder.width());
+  Embedded done{texts.size(), 0, embedder.width()};
+  for (const PlacedText& text : texts) {
+    const std::vector<std::int32_t> tokens = numbers ? given_tokens(options, vocabulary) : tokens_of(text, *tokenizer);
+    if (static_cast<std::int64_t>(tokens.size()) > embedder.context())
+      fail(ErrorKind::kUsage, "{}: {} tokens, the model takes {}", text.place, tokens.size(), embedder.context());
+    file.add(text, tokens.size(), embedder.embed(tokens));
+    done.tokens += tokens.size();
+  }
+  file.finish(context);
+  return done;
+}
+
+}  // namespace
+
+int predict_embed(const PredictOptions& options, AskedModel asked, Context& context) {
+  check_embed(options, context);
+  const graph::Graph& graph = asked.model.graph;
+  const graph::Dims logits = graph.outputs.empty() ? graph::Dims() : graph.value(graph.outputs[0]).dims;
+  const std::int64_t vocabulary = logits.empty() || logits.back().symbolic() ? 0 : logits.back().size;
+  const infer::Model model(infer::without_head(std::move(asked.model)), chosen_backend(context, options.device),
+                           context.pool());
+  const Embedded done = embed_all(options, {asked.version, model}, vocabulary, context);
+  context.say(fmt::format("{} of {} numbers in {}", counted(done.texts, "vector"), done.width,
+                          options.embed == "-" ? "standard output" : printable(options.embed)));
+  if (context.wants_json()) {
+    context.json({{"schema", "mlx.predict/1"},
+                  {"model", asked.version.name()},
+                  {"digest", asked.version.digest.text()},
+                  {"kind", "embeddings"},
+                  {"texts", done.texts},
+                  {"tokens", done.tokens},
+                  {"width", done.width},
+                  {"pooling", options.pooling.empty() ? "last" : options.pooling},
+                  {"normalized", options.normalize},
+                  {"file", options.embed}});
+  }
+  return 0;
+}
+
+}  // namespace mlx::cmd
