@@ -25,7 +25,7 @@ struct ModelExport {
 };
 
 // Options of one format only.
-void check_options(const ModelExport& options) {
+void check_export_options(const ModelExport& options) {
   const auto only = [&](const std::string& value, const char* option, const char* format, const char* of) {
     if (!value.empty() && options.format != format)
       fail(ErrorKind::kUsage, "{} is for --format {}: {}", option, format, of);
@@ -80,7 +80,7 @@ Json json_of(const ModelExport& options, const registry::Version& version, const
 }
 
 int export_model(const ModelExport& options, Context& context) {
-  check_options(options);
+  check_export_options(options);
   registry::Repository& repository = context.repository();
   const registry::Version version = work::resolve_model(repository, options.reference);
   const std::string path = absolute_path(join_path(context.folder(), options.out));

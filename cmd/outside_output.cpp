@@ -42,7 +42,7 @@ class Stage {
   Progress& progress_;
 };
 
-bool holds(const std::string& path, const OutsideFile& file, Stage& stage) {
+bool file_holds(const std::string& path, const OutsideFile& file, Stage& stage) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return false;
   if (static_cast<std::uint64_t>(found.st_size) != file.size()) return false;
@@ -61,13 +61,13 @@ bool holds(const std::string& path, const OutsideFile& file, Stage& stage) {
 
 bool holds_all(const std::string& path, bool folder, const std::vector<OutsideFile>& files, Stage& stage) {
   if (folder != is_folder(path)) return false;
-  if (!folder) return holds(path, files.at(0), stage);
+  if (!folder) return file_holds(path, files.at(0), stage);
   std::vector<std::string> names, there = list_folder(path);
   for (const OutsideFile& file : files) names.push_back(file.name);
   std::ranges::sort(names);
   std::ranges::sort(there);
   return names == there && std::ranges::all_of(files, [&](const OutsideFile& file) {
-           return holds(join_path(path, file.name), file, stage);
+           return file_holds(join_path(path, file.name), file, stage);
          });
 }
 

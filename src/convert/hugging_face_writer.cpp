@@ -52,6 +52,16 @@ void add_weights(std::vector<OutsideTensor> tensors, std::uint64_t most, std::ve
   files.push_back(text_file("model.safetensors.index.json", index.dump(2) + "\n"));
 }
 
+// For tokenizers that have none of their own too.
+std::string tokenizer_json_of(const data::Tokenizer& tokenizer) {
+  const bool bytes = tokenizer.kind() == "bytes";
+  if (!bytes && tokenizer.kind() != "chars") return tokenizer.file();
+  std::vector<std::string> letters;
+  letters.reserve(static_cast<std::size_t>(tokenizer.size()));
+  for (std::int32_t id = 0; id < tokenizer.size(); ++id) letters.emplace_back(tokenizer.piece(id));
+  return canonical(nn::letters_tokenizer(letters, bytes)) + "\n";
+}
+
 std::string tokenizer_config(const nn::Model& model, bool sentencepiece) {
   Json config = {{"tokenizer_class", sentencepiece ? "LlamaTokenizer" : "PreTrainedTokenizerFast"},
                  {"clean_up_tokenization_spaces", false},
@@ -91,15 +101,6 @@ void refuse_integers(const std::vector<Part>& parts, const std::string& name, co
 }
 
 }  // namespace
-
-std::string tokenizer_json_of(const data::Tokenizer& tokenizer) {
-  const bool bytes = tokenizer.kind() == "bytes";
-  if (!bytes && tokenizer.kind() != "chars") return tokenizer.file();
-  std::vector<std::string> letters;
-  letters.reserve(static_cast<std::size_t>(tokenizer.size()));
-  for (std::int32_t id = 0; id < tokenizer.size(); ++id) letters.emplace_back(tokenizer.piece(id));
-  return canonical(nn::letters_tokenizer(letters, bytes)) + "\n";
-}
 
 WrittenModel hugging_face_folder(const nn::Model& with_adapters, const WriteOptions& options, const std::string& name) {
   const nn::Model model = nn::merged(with_adapters);

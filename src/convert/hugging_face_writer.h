@@ -29,7 +29,5 @@ struct WrittenModel {
 // `model`: as stored, with or without adapters, which are merged. `name`: its own, for messages. Throws as decoder_of
 // does; kUsage too if it is quantized and `options` give no type.
 WrittenModel hugging_face_folder(const nn::Model& model, const WriteOptions& options, const std::string& name);
-// The text of a tokenizer.json, for tokenizers that have none of their own too.
-std::string tokenizer_json_of(const data::Tokenizer& tokenizer);
 
 }  // namespace mlx::convert

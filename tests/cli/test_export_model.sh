@@ -145,6 +145,10 @@ for bits in 4 8; do
   done
 done
 
+expect 0 mlx quantize llama-bytes@v1 --to int8 --calibrate data/words -s train --json
+error 2 "is int8 with ranges of its activations, which other programs have no form for" \
+  mlx export model "$(json "d['model']")" --format gguf --out refused
+
 # Adapters: A is that of the layer that mlx has, B its rows; merged in a whole folder.
 config tuned 'init = "llama-bytes@v1"
 lora = { rank = 3, alpha = 6 }' ""
