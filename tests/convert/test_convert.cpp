@@ -126,7 +126,8 @@ TEST_CASE("convert: what is 1 less elsewhere is in the type of its kin where tha
     shape.rank = 1, shape.dims[0] = static_cast<std::int64_t>(numbers.size());
     auto bytes = std::make_shared<Bytes>(shape.bytes());
     std::memcpy(bytes->data(), numbers.data(), bytes->size());
-    Part part{"norm", "norm", {shape.dims[0]}, std::make_shared<const graph::Weight>(shape, *bytes, graph::Backing{bytes})};
+    Part part{
+        "norm", "norm", {shape.dims[0]}, std::make_shared<const graph::Weight>(shape, *bytes, graph::Backing{bytes})};
     part.plus_one = true;
     return part;
   };
