@@ -27,6 +27,9 @@ struct Tokenizer::Subword {
   std::string_view name(std::int32_t token) const {
     return token >= 0 && token < size() ? pipeline_.names[static_cast<std::size_t>(token)] : std::string_view();
   }
+  bool is_special(std::int32_t token) const {
+    return token >= 0 && token < size() && pipeline_.special[static_cast<std::size_t>(token)];
+  }
   // Throw kUsage, naming `what`.
   std::vector<std::int32_t> encode(std::string_view text, std::string_view what, bool begins) const;
   PlacedTokens encode_placed(std::string_view text, std::string_view what, bool special) const;

@@ -210,6 +210,10 @@ std::string Tokenizer::decode_text(std::span<const std::int32_t> tokens, bool sk
   return subword_ ? subword_->decode(tokens, skip_special) : decode(tokens);
 }
 
+bool Tokenizer::is_special(std::int32_t token) const {
+  return subword_ && subword_->is_special(token);
+}
+
 std::string Tokenizer::name(std::int32_t token) const {
   return std::string(subword_ ? subword_->name(token) : piece(token));
 }

@@ -74,6 +74,8 @@ class Tokenizer {
   std::string decode_text(std::span<const std::int32_t> tokens, bool skip_special) const;
   // The name in the vocabulary, which may be written in another alphabet than the piece.
   std::string name(std::int32_t token) const;
+  // A marker and no text: left out of decode_text() if it is to skip them.
+  bool is_special(std::int32_t token) const;
   bool operator==(const Tokenizer& other) const;
 
  private:

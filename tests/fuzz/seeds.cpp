@@ -206,6 +206,24 @@ void chat_templates() {
   for (const std::string_view text : templates) seed("templates", as_bytes(text));
 }
 
+// What a text must be like: a byte tells which of the two notations it is, four choose a text of it.
+void grammars() {
+  const std::string_view schemas[] = {
+      R"({})",
+      R"({"type":"object","properties":{"a":{"type":"integer","minimum":-12,"maximum":105},"b":{"enum":["x",1,null]},)"
+      R"("c":{"type":"array","prefixItems":[{"type":"boolean"}],"items":{"$ref":"#/$defs/d"},"maxItems":4}},)"
+      R"("required":["b"],"additionalProperties":{"type":"number","minimum":0},"$defs":{"d":{"type":["string","null"],)"
+      R"("minLength":1,"maxLength":3}}})",
+      R"({"oneOf":[{"type":"string","pattern":"^(a|[b-d]{2,})\d?$"},{"type":"array","items":{"$ref":"#"}}]})",
+      R"({"anyOf":[{"format":"date-time"},{"format":"uuid"},{"const":{"k":[1.5]}},{"allOf":[{"type":"integer"}]}]})"};
+  const std::string_view notations[] = {
+      "root ::= object # top\nvalue ::= object | \"[\" (value (\",\" value)*)? \"]\" | [0-9]+ | \"null\"\n"
+      "object ::= \"{\" ( \"\\\"\" [^\"\\\\\\x00-\\x1f]* \"\\\":\" value )? \"}\"\n",
+      "root ::= (a | \"b\"{2,3} | . [\\u00e4-\\U0001F600]{0,2})+\na ::= \"a\" a | \"\"\n"};
+  for (const std::string_view text : schemas) seed("grammars", as_bytes(std::string(5, '\0') + std::string(text)));
+  for (const std::string_view text : notations) seed("grammars", as_bytes(std::string(5, '\1') + std::string(text)));
+}
+
 // A small language model with a tensor of every type, and one of each kind of tokenizer.
 void language_models() {
   for (const bool bytes : {false, true}) {
@@ -391,6 +409,7 @@ int main(int argc, char** argv) {
     language_models();
     configurations();
     chat_templates();
+    grammars();
     language_models();
     shards();
     tables();
