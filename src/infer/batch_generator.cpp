@@ -1,5 +1,5 @@
-// One session whose cache is in blocks. All sizes of a pass are planned once: chunks of one text, and one token of up
-// to kMostTexts.
+// One session whose cache is in blocks. All sizes of a pass are planned once: chunks of one text, the last token of one
+// with proposed ones, and one token of up to kMostTexts.
 
 #include "infer/batch_generator.h"
 
@@ -82,15 +82,14 @@ struct BatchGenerator::State {
   };
 
   struct Text {
-    TextRequest request;
+    TextWriter writer;
+    std::optional<Speculator> speculator{};
     std::int64_t reserved = 0;        // blocks
     std::vector<std::int32_t> all{};  // prompt and text
-    Generated out{};
     Sequence cached{};
 
     std::span<const std::int32_t> tokens() const { return std::span(all).subspan(cached.base); }  // by position
     std::int64_t pending() const { return static_cast<std::int64_t>(tokens().size()) - cached.held; }
-    std::span<const std::int32_t> drawn() const { return out.tokens; }
   };
   using Entry = std::map<std::int64_t, Text>::value_type;
 
@@ -114,6 +113,15 @@ struct BatchGenerator::State {
   std::int64_t next_id = 0, reserved = 0, last_decoded = -1, shared = 0;
   std::vector<FinishedText> finished;
 
+  // The logits that a text goes on with, and its tokens that were computed before they are drawn.
+  struct Rows {
+    Entry* text = nullptr;
+    std::vector<std::span<const float>> logits{};
+    std::vector<std::int32_t> proposed{};
+    std::int64_t drawn = 0;
+    std::exception_ptr error{};
+  };
+
   void release(Sequence& cached) {
     for (const std::int32_t block : cached.blocks) blocks.release(block);
     cached = {.base = cached.base};
@@ -124,7 +132,7 @@ struct BatchGenerator::State {
     Text& text = found->second;
     release(text.cached);
     reserved -= text.reserved;
-    finished.push_back({id, std::move(text.out), std::move(error)});
+    finished.push_back({id, text.writer.finish(), std::move(error)});
     texts.erase(found);
   }
 
@@ -228,7 +236,7 @@ struct BatchGenerator::State {
                  {decoding.blocks, row.data(), {1, table}}});
     cached.held += count;
     hold_full_blocks(text);
-    if (text.pending() == 0) draw_next({&*found}, {logits_of(count - 1, chunk)});
+    if (text.pending() == 0) write_one({&*found, {logits_of(count - 1, chunk)}});
   }
 
   // The texts whose turn it is.
@@ -243,10 +251,11 @@ struct BatchGenerator::State {
     return all;
   }
 
-  // One token of each text that has one to compute.
+  // One token of each text that has one to compute, or several of the only one.
   void decode() {
     const std::vector<Entry*> turn = ready();
     if (turn.empty()) return;
+    if (turn.size() == 1 && turn[0]->second.speculator) return speculate(*turn[0]);
     const std::int64_t rows = padded_texts(static_cast<std::int64_t>(turn.size()));
     std::vector<std::int32_t> ids(static_cast<std::size_t>(rows), 0), positions(ids),
         places(static_cast<std::size_t>(rows * table), -1);
@@ -260,13 +269,36 @@ struct BatchGenerator::State {
     session.run({{decoding.ids, ids.data(), {rows, 1}},
                  {decoding.positions, positions.data(), {rows}},
                  {decoding.blocks, places.data(), {rows, table}}});
-    std::vector<std::span<const float>> logits;
+    std::vector<Rows> all;
     for (std::size_t i = 0; i < turn.size(); ++i) {
       ++turn[i]->second.cached.held;
       hold_full_blocks(turn[i]->second);
-      logits.push_back(logits_of(static_cast<std::int64_t>(i), rows));
+      all.push_back({turn[i], {logits_of(static_cast<std::int64_t>(i), rows)}});
     }
-    draw_next(turn, logits);
+    write(all);
+  }
+
+  // The last token and what probably follows, in one pass. What is not drawn then stays in the cache until other tokens
+  // take its place.
+  void speculate(Entry& entry) {
+    Text& text = entry.second;
+    Sequence& cached = text.cached;
+    const std::int64_t left = text.writer.request().count - static_cast<std::int64_t>(text.writer.tokens().size());
+    const std::int64_t most = std::min(left, decoding.context - cached.held) - 1;
+    Rows rows{&entry, {}, text.speculator->propose(text.all, text.writer.drawer(), most)};
+    const auto count = static_cast<std::int64_t>(rows.proposed.size()) + 1;
+    make_room(cached, cached.held + count);
+    std::vector<std::int32_t> ids{text.all.back()}, row(static_cast<std::size_t>(table));
+    ids.insert(ids.end(), rows.proposed.begin(), rows.proposed.end());
+    fill_table(cached, row.data());
+    const auto held = static_cast<std::int32_t>(cached.held);
+    session.run({{decoding.ids, ids.data(), {1, count}},
+                 {decoding.positions, &held, {1}},
+                 {decoding.blocks, row.data(), {1, table}}});
+    ++cached.held;
+    hold_full_blocks(text);
+    for (std::int64_t i = 0; i < count; ++i) rows.logits.push_back(logits_of(i, count));
+    write_one(std::move(rows));
   }
 
   // Writes nothing to the cache.
@@ -278,38 +310,44 @@ struct BatchGenerator::State {
                  {decoding.blocks, nowhere.data(), {rows, table}}});
   }
 
-  // Draws a token of each text from its logits; ends those that have all.
-  void draw_next(const std::vector<Entry*>& of, const std::vector<std::span<const float>>& logits) {
-    std::vector<std::int32_t> tokens(of.size());
-    std::vector<std::exception_ptr> errors(of.size());
-    pool.run(static_cast<std::int64_t>(of.size()), [&](std::int64_t at) {
-      const auto i = static_cast<std::size_t>(at);
-      const Text& text = of[i]->second;
+  void write_one(Rows rows) {
+    std::vector<Rows> all;
+    all.push_back(std::move(rows));
+    write(all);
+  }
+
+  // Draws tokens of each text from its logits; ends those that have all.
+  void write(std::vector<Rows>& all) {
+    pool.run(static_cast<std::int64_t>(all.size()), [&](std::int64_t at) {
+      Rows& rows = all[static_cast<std::size_t>(at)];
       try {
-        tokens[i] = draw(logits[i], text.request.sampling, text.request.sample, text.out.tokens.size(),
-                         {text.request.prompt, text.drawn()});
+        rows.drawn = rows.text->second.writer.write(rows.logits, rows.proposed);
       } catch (...) {
-        errors[i] = std::current_exception();
+        rows.error = std::current_exception();
       }
     });
-    for (std::size_t i = 0; i < of.size(); ++i) {
-      if (!errors[i]) errors[i] = add(of[i]->second, tokens[i]);
-      const Text& text = of[i]->second;
-      const bool complete = text.out.stopped || static_cast<std::int64_t>(text.out.tokens.size()) == text.request.count;
-      if (errors[i] || complete) end(of[i]->first, errors[i]);
+    for (Rows& rows : all) {
+      Text& text = rows.text->second;
+      if (!rows.error) rows.error = add(text, rows.drawn);
+      if (rows.error || text.writer.ended()) end(rows.text->first, rows.error);
     }
   }
 
-  std::exception_ptr add(Text& text, std::int32_t token) {
-    text.all.push_back(token);
-    text.out.tokens.push_back(token);
-    text.out.stopped = ends_with(text.drawn(), text.request.stop);
+  // The last `drawn` tokens of the text. All but the last of them are in the cache: they were proposed.
+  std::exception_ptr add(Text& text, std::int64_t drawn) {
+    const auto fresh = std::span(text.writer.tokens()).last(static_cast<std::size_t>(drawn));
+    text.all.insert(text.all.end(), fresh.begin(), fresh.end());
+    if (drawn > 1) {
+      text.cached.held += drawn - 1;
+      hold_full_blocks(text);
+    }
+    if (text.speculator) text.speculator->learn(fresh);
     if (text.cached.held + 1 > decoding.context) {  // full: goes on from the last half
       release(text.cached);
       text.cached.base = text.all.size() - static_cast<std::size_t>(std::max<std::int64_t>(1, decoding.context / 2));
     }
     try {
-      text.request.emit(token);
+      text.writer.emit();
     } catch (...) {
       return std::current_exception();
     }
@@ -334,13 +372,15 @@ std::int64_t BatchGenerator::start(TextRequest request) {
   if (request.prompt.empty()) fail(ErrorKind::kUsage, "the prompt is empty");
   CHECK(has_room(request));
   State& s = *state_;
-  const std::int64_t id = s.next_id++;
-  State::Text& text = s.texts.emplace(id, State::Text{std::move(request)}).first->second;
-  text.all = text.request.prompt;
+  const std::int64_t id = s.next_id++, blocks = blocks_of(request, context());
+  State::Text& text = s.texts.emplace(id, State::Text{TextWriter(std::move(request))}).first->second;
+  text.all = text.writer.request().prompt;
   const auto most = static_cast<std::size_t>(s.decoding.context);
   if (text.all.size() > most) text.cached.base = text.all.size() - most;
-  s.reserved += text.reserved = blocks_of(text.request, context());
-  if (text.request.count == 0) s.end(id);
+  s.reserved += text.reserved = blocks;
+  const Speculation& how = text.writer.request().speculation;
+  if (how.ngram > 0 || how.draft) text.speculator.emplace(how);
+  if (text.writer.ended()) s.end(id);
   return id;
 }
 
@@ -371,6 +411,8 @@ void BatchGenerator::prepare() {
 void BatchGenerator::warm_up() {
   for (const std::int64_t size : kChunks)
     if (size <= context()) state_->pass_of_nothing(1, size);
+  for (const std::int64_t rows : ProposalCount::kRows)
+    if (rows <= context()) state_->pass_of_nothing(1, rows);
   for (std::int64_t texts = 2; texts <= kMostTexts; texts *= 2) state_->pass_of_nothing(texts, 1);
 }
 

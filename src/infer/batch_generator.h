@@ -2,9 +2,11 @@
 // token of every other text in one pass through the network (iteration-level scheduling, Yu et al. 2022): the weights
 // are read once for all of them. Texts that begin with the same tokens share their keys and values (cache_blocks.h).
 //
-// A text's tokens depend only on model, prompt, sampling and sample: they are the tokens that Generator draws, whatever
-// else is in the batch. That needs kernels whose rows have the same bits in any company (can_batch). Used by `mlx
-// predict` and by serving.
+// A text that asks for it and is alone in its turn speculates (speculation.h): a pass computes several of its tokens.
+//
+// A text's tokens depend only on model, prompt, sampling, grammar and sample: they are the tokens that Generator draws,
+// whatever else is in the batch. That needs kernels whose rows have the same bits in any company (can_batch). Used by
+// `mlx predict` and by serving.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +17,13 @@
 
 #include "infer/generate.h"
 #include "infer/model.h"
-#include "infer/sampling.h"
+#include "infer/text_writer.h"
 
 namespace mlx::infer {
 
 // Whether texts of this model may be generated together: it decodes with a cache in the host's memory, and a row of
 // each of its products has the same bits whatever other rows there are.
 bool can_batch(const Model& model);
-
-struct TextRequest {
-  std::vector<std::int32_t> prompt;  // at least one token; of one longer than the context only the end is used
-  std::int64_t count = 0;            // tokens, at most
-  Sampling sampling;
-  std::uint64_t sample = 0;
-  std::vector<std::int32_t> stop;  // the text ends after these; empty: never
-  // Gets each token when it is drawn. If it throws, the text ends with that error.
-  std::function<void(std::int32_t)> emit = [](std::int32_t) {};
-};
 
 struct FinishedText {
   std::int64_t id = 0;

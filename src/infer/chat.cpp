@@ -36,29 +36,33 @@ std::optional<std::int32_t> token_named(const data::Tokenizer& tokenizer, std::s
   return tokens[0];
 }
 
-// The tokens that the files name, and those of the template that end turns in all models that have them: some files
-// name only the end of a text.
-std::set<std::int32_t> ends_of(const nn::Model& model, const data::Tokenizer& tokenizer, std::string_view source,
-                               const std::vector<std::pair<std::string, std::string>>& names) {
-  const std::vector<std::int32_t> ids = nn::token_ids(model, "eos_token_id");
-  std::set<std::int32_t> ends(ids.begin(), ids.end());
-  std::vector<std::string_view> words;
-  for (const auto& [name, text] : names)
-    if (name == "eos_token") words.emplace_back(text);
-  for (const std::string_view word : {"<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>"})
-    if (source.find(word) != std::string_view::npos) words.push_back(word);
-  for (const std::string_view word : words)
+// Also those of the template that end turns in all models that have them: some files name only the end of a text.
+std::set<std::int32_t> turn_ends(const nn::Model& model, const data::Tokenizer& tokenizer, std::string_view source) {
+  std::set<std::int32_t> ends = end_tokens(model, tokenizer);
+  for (const std::string_view word : {"<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>"}) {
+    if (source.find(word) == std::string_view::npos) continue;
     if (const auto token = token_named(tokenizer, word)) ends.insert(*token);
+  }
   return ends;
 }
 
 }  // namespace
 
+std::set<std::int32_t> end_tokens(const nn::Model& model, const data::Tokenizer& tokenizer) {
+  const std::vector<std::int32_t> ids = nn::token_ids(model, "eos_token_id");
+  std::set<std::int32_t> ends(ids.begin(), ids.end());
+  for (const auto& [name, text] : nn::token_names(model)) {
+    if (name != "eos_token") continue;
+    if (const auto token = token_named(tokenizer, text)) ends.insert(*token);
+  }
+  return ends;
+}
+
 Chat::Chat(const nn::Model& model, const std::string& name)
     : tokenizer_(tokenizer_for_chat(model, name)),
       template_(template_of(model, name), "the chat template"),
       names_(nn::token_names(model)),
-      ends_(ends_of(model, *tokenizer_, template_of(model, name), names_)) {}
+      ends_(turn_ends(model, *tokenizer_, template_of(model, name))) {}
 
 std::string Chat::prompt(const Json& messages, const std::tm& now) const {
   Json variables = {
@@ -78,6 +82,13 @@ std::string Chat::piece(std::int32_t token, bool first) const {
   if (first && piece.starts_with(' ') && !shown.starts_with(' '))
     piece.erase(0, 1);  // the one that encoding puts there
   return piece;
+}
+
+bool Chat::strips_blank() const {
+  std::int64_t unknown = 0;
+  const std::vector<std::int32_t> tokens = tokenizer_->encode("a", "a letter", &unknown);
+  if (tokens.empty() || unknown > 0 || !tokenizer_->piece(tokens[0]).starts_with(' ')) return false;
+  return !tokenizer_->decode_text(std::array{tokens[0]}, true).starts_with(' ');
 }
 
 void check_messages(const Json& messages, const std::string& what) {

@@ -26,8 +26,11 @@ class Chat {
   std::vector<std::int32_t> tokens(const std::string& prompt) const;
   // Whether this token ends an answer.
   bool ends(std::int32_t token) const { return ends_.contains(token); }
+  const std::set<std::int32_t>& ends() const { return ends_; }
   // What a token adds to an answer; nothing for a special one.
   std::string piece(std::int32_t token, bool first) const;
+  // Whether the first token of an answer may have a blank in front that is no part of it.
+  bool strips_blank() const;
 
  private:
   std::shared_ptr<const data::Tokenizer> tokenizer_;
@@ -35,6 +38,9 @@ class Chat {
   std::vector<std::pair<std::string, std::string>> names_;  // "bos_token" and the like
   std::set<std::int32_t> ends_;
 };
+
+// The tokens that end a text: those that the model's files name. None for a model without such files.
+std::set<std::int32_t> end_tokens(const nn::Model& model, const data::Tokenizer& tokenizer);
 
 // Throws kUsage, naming `what`, unless it is an array, not empty, of objects with a role and a content.
 void check_messages(const Json& messages, const std::string& what);

@@ -35,7 +35,7 @@ struct Generator::State {
   graph::DecodingGraph decoding;
   graph::Session session;
   std::int32_t held = 0;                 // positions that the cache holds
-  std::vector<std::int32_t> sequence{};  // without a cache: what is held
+  std::vector<std::int32_t> sequence{};  // what is held
   std::vector<std::int32_t> padded{};
 
   bool has_cache() const { return decoding.positions != graph::kNone; }
@@ -79,6 +79,7 @@ struct Generator::State {
       session.run(
           {{decoding.ids, padded.data(), {1, static_cast<std::int64_t>(chunk)}}, {decoding.positions, &held, {1}}});
       held += static_cast<std::int32_t>(count);
+      sequence.insert(sequence.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count));
       tokens = tokens.subspan(count);
       last = last_logits(chunk, count, each);
     }
@@ -116,29 +117,43 @@ void Generator::warm_up() {
   }
 }
 
-Generated Generator::generate(const std::vector<std::int32_t>& prompt, std::int64_t count, const Sampling& sampling,
-                              std::uint64_t sample, const std::vector<std::int32_t>& stop,
-                              const std::function<void(std::int32_t)>& emit) {
-  if (prompt.empty()) fail(ErrorKind::kUsage, "the prompt is empty");
+Generated Generator::generate(const TextRequest& request) {
+  if (request.prompt.empty()) fail(ErrorKind::kUsage, "the prompt is empty");
   State& s = *state_;
   const auto last = [](const std::vector<std::int32_t>& tokens, std::int64_t most) {
     return std::span(tokens).last(std::min(tokens.size(), static_cast<std::size_t>(most)));
   };
-  std::vector<std::int32_t> all = prompt;
-  Generated out;
+  TextWriter writer(request);
+  std::vector<std::int32_t> all = request.prompt;
   std::span<const float> logits = s.restart(last(all, context()));
-  for (std::int64_t i = 0; i < count && !out.stopped; ++i) {
-    if (i > 0) {
+  while (!writer.ended()) {
+    if (all.size() > request.prompt.size()) {
       const bool full = s.held + 1 > context();
       logits = full ? s.restart(last(all, std::max<std::int64_t>(1, context() / 2))) : s.advance(last(all, 1));
     }
-    const std::int32_t token = draw(logits, sampling, sample, static_cast<std::uint64_t>(i), {prompt, out.tokens});
-    all.push_back(token);
-    out.tokens.push_back(token);
-    emit(token);
-    out.stopped = ends_with(out.tokens, stop);
+    if (writer.write({&logits, 1}) == 0) break;
+    all.push_back(writer.tokens().back());
+    writer.emit();
   }
-  return out;
+  return writer.finish();
+}
+
+Generated Generator::generate(const std::vector<std::int32_t>& prompt, std::int64_t count, const Sampling& sampling,
+                              std::uint64_t sample, const std::vector<std::int32_t>& stop,
+                              const std::function<void(std::int32_t)>& emit) {
+  TextRequest request{.prompt = prompt, .count = count, .sampling = sampling, .sample = sample, .stop = stop};
+  request.emit = [&emit](const Drawn& drawn) { emit(drawn.token); };
+  return generate(request);
+}
+
+std::span<const float> Generator::follow(std::span<const std::int32_t> tokens) {
+  CHECK(!tokens.empty() && static_cast<std::int64_t>(tokens.size()) <= context());
+  State& s = *state_;
+  const auto same = static_cast<std::size_t>(std::ranges::mismatch(s.sequence, tokens).in1 - s.sequence.begin());
+  const std::size_t kept = std::min(same, tokens.size() - 1);
+  s.sequence.resize(kept);
+  s.held = static_cast<std::int32_t>(kept);
+  return s.advance(tokens.subspan(kept));
 }
 
 void Generator::logits(const std::vector<std::int32_t>& tokens,
@@ -147,10 +162,6 @@ void Generator::logits(const std::vector<std::int32_t>& tokens,
   if (count < 1 || count > context())
     fail(ErrorKind::kUsage, "{} tokens: expected 1 to {}, the model's context", count, context());
   state_->restart(tokens, emit);
-}
-
-bool ends_with(std::span<const std::int32_t> tokens, std::span<const std::int32_t> stop) {
-  return !stop.empty() && tokens.size() >= stop.size() && std::ranges::equal(tokens.last(stop.size()), stop);
 }
 
 std::vector<std::int32_t> prompt_tokens(const data::Tokenizer& tokenizer, const std::string& prompt,

@@ -12,13 +12,9 @@
 #include "base/progress.h"
 #include "infer/model.h"
 #include "infer/sampling.h"
+#include "infer/text_writer.h"
 
 namespace mlx::infer {
-
-struct Generated {
-  std::vector<std::int32_t> tokens;  // without the prompt
-  bool stopped = false;              // the tokens end with the stop sequence
-};
 
 // Used by one thread at a time; generators of one model share its weights. The result depends only on the model,
 // prompt, sampling and sample.
@@ -34,12 +30,16 @@ class Generator {
   void warm_up();  // plans every chunk size
   // The number of sizes planned so far: small, whatever the prompts' lengths.
   std::int64_t plans() const;
-  // Generates at most `count` tokens, fewer if they end with `stop` (empty: never). Passes each token to `emit` when it
-  // is drawn; if `emit` throws, the generation ends. When the context is full it restarts from the last half of the
-  // tokens. Of a longer prompt only the end is used. The prompt must have at least one token.
+  // Writes a text, and passes each token to `request.emit` when it is drawn; if that throws, the generation ends. When
+  // the context is full it restarts from the last half of the tokens. Of a longer prompt only the end is used. The
+  // prompt must have at least one token. It does not speculate.
+  Generated generate(const TextRequest& request);
   Generated generate(const std::vector<std::int32_t>& prompt, std::int64_t count, const Sampling& sampling,
                      std::uint64_t sample, const std::vector<std::int32_t>& stop,
                      const std::function<void(std::int32_t)>& emit);
+  // The logits behind the last of `tokens`, at least one and at most context(); valid until the next call. What they
+  // have in common with those of the last call is not computed again.
+  std::span<const float> follow(std::span<const std::int32_t> tokens);
   // The logits behind each of `tokens`, at most context() of them, computed as those of a prompt are. Passes rows of
   // one number for each token of the vocabulary to `emit`, some at a time.
   void logits(const std::vector<std::int32_t>& tokens, const std::function<void(std::span<const float>)>& emit);
@@ -48,9 +48,6 @@ class Generator {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// Whether tokens end with a stop sequence; never with an empty one.
-bool ends_with(std::span<const std::int32_t> tokens, std::span<const std::int32_t> stop);
 
 // The tokens to continue from: the prompt's, or those of a line end if the prompt is empty. `special`: with those that
 // the tokenizer puts around a text, such as one for its beginning. Throws kUsage, naming `what`, if the tokenizer does

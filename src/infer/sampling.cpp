@@ -66,8 +66,10 @@ using Candidates = std::vector<Candidate>;  // from the most likely on
 
 // The `top_k` most likely, or all.
 Candidates candidates_of(std::span<const float> logits, const Sampling& sampling, float most) {
-  std::vector<std::int32_t> tokens(logits.size());
-  std::iota(tokens.begin(), tokens.end(), 0);
+  std::vector<std::int32_t> tokens;
+  tokens.reserve(logits.size());
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    if (logits[i] > -INFINITY) tokens.push_back(static_cast<std::int32_t>(i));
   const auto before = [&](std::int32_t a, std::int32_t b) {
     const float x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
     return x != y ? x > y : a < b;
@@ -116,15 +118,28 @@ void keep_typical(Candidates& candidates, double p) {
   std::erase_if(candidates, [&](const Candidate& each) { return distance(each) > furthest; });
 }
 
+// Logits of tokens that may not be drawn become those of tokens that never are.
+void mask(std::span<float> logits, TokenMask allowed) {
+  const std::size_t known = std::min(logits.size(), allowed.size() * 64);
+  for (std::size_t i = 0; i < known; ++i)
+    if ((allowed[i / 64] >> (i % 64) & 1) == 0) logits[i] = -INFINITY;
+  std::ranges::fill(logits.subspan(known), -INFINITY);
+}
+
 }  // namespace
 
 std::int32_t draw(std::span<const float> logits, const Sampling& sampling, std::uint64_t sample, std::uint64_t index,
-                  const Before& before) {
+                  const Before& before, TokenMask allowed) {
   check(sampling);
   CHECK(!logits.empty());
   std::vector<float> own;
   if (changes_logits(sampling)) logits = own = changed(logits, sampling, before);
   const bool wrong = std::ranges::any_of(logits, [](float v) { return std::isnan(v) || v == INFINITY; });
+  if (!allowed.empty()) {
+    if (own.empty()) own.assign(logits.begin(), logits.end());
+    mask(own, allowed);
+    logits = own;
+  }
   const auto best = static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
   const float most = logits[static_cast<std::size_t>(best)];
   if (wrong || most == -INFINITY) fail(ErrorKind::kCorrupt, "the model's logits are not finite");
@@ -140,6 +155,26 @@ std::int32_t draw(std::span<const float> logits, const Sampling& sampling, std::
   const auto chosen = std::min<std::ptrdiff_t>(std::ranges::upper_bound(upto, at) - upto.begin(),
                                                static_cast<std::ptrdiff_t>(upto.size()) - 1);
   return candidates[static_cast<std::size_t>(chosen)].token;
+}
+
+LogProbabilities log_probabilities(std::span<const float> logits, std::int32_t drawn, std::int64_t top) {
+  CHECK(drawn >= 0 && static_cast<std::size_t>(drawn) < logits.size());
+  const auto most = static_cast<double>(*std::ranges::max_element(logits));
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - most);
+  const auto of = [&, total = most + std::log(sum)](std::int32_t token) {
+    return LogProbability{token, static_cast<double>(logits[static_cast<std::size_t>(token)]) - total};
+  };
+  LogProbabilities out{of(drawn), {}};
+  std::vector<std::int32_t> tokens(logits.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  const auto count = std::min<std::ptrdiff_t>(top, static_cast<std::ptrdiff_t>(tokens.size()));
+  std::ranges::partial_sort(tokens, tokens.begin() + count, [&](std::int32_t a, std::int32_t b) {
+    const float x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
+    return x != y ? x > y : a < b;
+  });
+  for (std::ptrdiff_t i = 0; i < count; ++i) out.top.push_back(of(tokens[static_cast<std::size_t>(i)]));
+  return out;
 }
 
 }  // namespace mlx::infer

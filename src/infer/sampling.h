@@ -1,4 +1,4 @@
-// Chooses the next token from a language model's logits. Used by generate.cpp.
+// Chooses the next token from a language model's logits, and says how likely it was. Used by text_writer.cpp.
 #pragma once
 
 #include <cstdint>
@@ -33,10 +33,25 @@ struct Before {
   std::span<const std::int32_t> prompt{}, text{};
 };
 
+// A bit for each token that may be drawn, 64 in a word; tokens behind the last word may not. Empty: all may.
+using TokenMask = std::span<const std::uint64_t>;
+
 // Draws with the Philox number of (seed, sample, index): the `index`-th token of one of several samples. Equal logits
-// are ordered by token. Throws kCorrupt if a logit is NaN or none is finite, kUsage if `sampling` is out of range or
-// names a token that there is not.
+// are ordered by token. Throws kCorrupt if a logit is NaN or none that may be drawn is finite, kUsage if `sampling` is
+// out of range or names a token that there is not.
 std::int32_t draw(std::span<const float> logits, const Sampling& sampling, std::uint64_t sample, std::uint64_t index,
-                  const Before& before = {});
+                  const Before& before = {}, TokenMask allowed = {});
+
+struct LogProbability {
+  std::int32_t token = 0;
+  double value = 0;  // natural logarithm
+};
+struct LogProbabilities {
+  LogProbability drawn;
+  std::vector<LogProbability> top;  // from the likeliest on; equal ones are ordered by token
+};
+// Of the distribution that the model predicts: the softmax of its logits as they are, before temperature, penalties and
+// whatever else draw() does.
+LogProbabilities log_probabilities(std::span<const float> logits, std::int32_t drawn, std::int64_t top);
 
 }  // namespace mlx::infer

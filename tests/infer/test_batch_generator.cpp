@@ -128,7 +128,7 @@ TEST_CASE("batch generator: texts end at their stop, when cancelled, and when so
   TextRequest whole = request_of(prompt_of(7), 30, 1), stopping = whole, failing = whole, invalid = whole;
   const std::vector<std::int32_t> all = alone(one, whole);
   stopping.stop = {all[9], all[10]};
-  failing.emit = [count = 0](std::int32_t) mutable {
+  failing.emit = [count = 0](const Drawn&) mutable {
     if (++count == 4) throw std::runtime_error("gone");
   };
   invalid.sampling.top_p = -1;
