@@ -13,6 +13,16 @@
 namespace mlx::cmd {
 namespace {
 
+void refuse_writing(const PredictOptions& options, const std::string& model) {
+  const std::pair<const char*, bool> given[] = {{"--logprobs", options.logprobs != kNotGiven},
+                                                {"--grammar", !options.grammar.empty()},
+                                                {"--schema", !options.schema.empty()},
+                                                {"--speculate", !options.speculate.empty()},
+                                                {"--draft", !options.draft.empty()}};
+  for (const auto& [name, is] : given)
+    if (is) fail(ErrorKind::kUsage, "{} is for models of text; {} is none", name, model);
+}
+
 int run_predict(const PredictOptions& options, Context& context) {
   if (options.top < 1) fail(ErrorKind::kUsage, "--top {}: expected at least 1", options.top);
   AskedModel asked = open_model(options.model, context);
@@ -24,6 +34,7 @@ int run_predict(const PredictOptions& options, Context& context) {
   const infer::Takes takes = model.signature().takes;
   if (takes != infer::Takes::kText && !(options.tokens.empty() && options.logits.empty()))
     fail(ErrorKind::kUsage, "--tokens and --logits are for models of text; {} is none", asked.version.name());
+  if (takes != infer::Takes::kText) refuse_writing(options, asked.version.name());
   if (takes != infer::Takes::kText && options.chat)
     fail(ErrorKind::kUsage, "--chat is for models of text; {} is none", asked.version.name());
   if (!options.chat && !options.system.empty()) fail(ErrorKind::kUsage, "--system is for --chat");
@@ -98,6 +109,17 @@ Command add_predict() {
       integer("--seed", "N", options->seed, "The seed of the random draws (default: 1)"),
       integer("--count", "N", options->count, "How many texts to write (default: 1)"),
       option("--stop", "TEXT", options->stop, "Stop after the first TEXT in the output"),
+      option("--grammar", "FILE", options->grammar, "Write only what this grammar allows (GBNF, as llama.cpp has it)",
+             Complete::kFile),
+      option("--schema", "FILE", options->schema, "Write only JSON of this JSON schema; '{}' is any JSON",
+             Complete::kFile),
+      integer("--logprobs", "N", options->logprobs,
+              "With --json: the log probability of each token, and the N likeliest ones there"),
+      option(
+          "--speculate", "ngram[:N]", options->speculate,
+          "Propose what followed the last 2 to N tokens before, and verify several in a pass: faster, the same text"),
+      option("--draft", "MODEL", options->draft, "Propose what this small model would write, and verify: the same text",
+             Complete::kReference),
   };
   command.examples = {"mlx predict clf shirt.jpg --top 3",
                       "mlx predict clf photos/ --out labels.csv",
@@ -109,7 +131,10 @@ Command add_predict() {
                       "mlx predict lm --tokens '1 15 7' --logits out.npy",
                       "mlx predict lm texts.txt --embed vectors.npy --pooling mean --normalize",
                       "mlx predict lm --chat --system 'Answer in one sentence.'",
-                      "mlx predict lm --chat messages.json --json"};
+                      "mlx predict lm --chat messages.json --json",
+                      "mlx predict lm -p 'As JSON: ' --schema person.schema.json",
+                      "mlx predict lm -p 'Yes or no? ' --grammar 'root ::= \"yes\" | \"no\"'",
+                      "mlx predict lm@v2 --speculate ngram < report.txt"};
   command.run = [options](Context& context) { return run_predict(*options, context); };
   return command;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "infer/sampling.h"
 
 namespace mlx::cmd {
+
+inline constexpr std::int64_t kNotGiven = std::numeric_limits<std::int64_t>::min();
 
 struct PredictOptions {
   std::string model, device;
@@ -25,7 +28,10 @@ struct PredictOptions {
   double temperature = 0.8, top_p = 1, min_p = 0, typical = 1, repetition = 1, frequency = 0, presence = 0;
   std::vector<std::string> bias;  // "42=-100"
   std::string embed, pooling;
-  bool normalize = false, chat = false;
+  bool normalize = false;
+  std::int64_t logprobs = kNotGiven;
+  std::string grammar, schema, speculate, draft;
+  bool chat = false;
   std::string system;
 };
 

@@ -17,7 +17,7 @@
 #include "base/path.h"
 #include "base/text.h"
 #include "cmd/cli/standard_input.h"
-#include "cmd/predict.h"
+#include "cmd/predict_writing.h"
 #include "infer/batch_generator.h"
 #include "infer/chat.h"
 #include "infer/generate.h"
@@ -92,6 +92,8 @@ struct Answer {
   std::string text;
   std::vector<std::int32_t> tokens;
   std::string end = "length";
+  std::vector<infer::LogProbabilities> logprobs;
+  Proposals proposals;
   std::size_t prompt_tokens = 0;
   double prompt_seconds = 0, seconds = 0;
 };
@@ -103,6 +105,7 @@ class Answerer {
       : options_(options),
         sampling_(checked_sampling(options)),
         chat_(inputs.model.about(), inputs.version.name()),
+        writing_(writing_of(options, inputs, chat_.ends(), chat_.strips_blank(), context)),
         context_(context) {
     const infer::TextRequest whole{.prompt = {}, .count = inputs.model.signature().context};
     if (infer::can_batch(inputs.model))
@@ -111,6 +114,7 @@ class Answerer {
       generator_.emplace(inputs.model, [&context] { context.progress().check_interrupted(); });
   }
 
+  bool speculates() const { return writing_.speculation.ngram > 0 || writing_.speculation.draft; }
   std::string prompt(const Json& messages) const { return chat_.prompt(messages, local_now()); }
 
   // Adds to `answer` what is drawn, also if it is interrupted. `emit` gets each part of the text.
@@ -128,16 +132,23 @@ class Answerer {
     struct TurnEnds {};
     const double begun = seconds_now();
     double first = 0;
-    const auto take = [&](std::int32_t token) {
+    const auto take = [&](const infer::Drawn& drawn) {
       if (first == 0) answer.prompt_seconds = (first = seconds_now()) - begun;
-      if (chat_.ends(token)) throw TurnEnds{};
-      const std::string piece = chat_.piece(token, answer.text.empty());
-      answer.tokens.push_back(token);
+      if (chat_.ends(drawn.token)) throw TurnEnds{};
+      const std::string piece = chat_.piece(drawn.token, answer.text.empty());
+      answer.tokens.push_back(drawn.token);
+      if (drawn.logprobs) answer.logprobs.push_back(*drawn.logprobs);
       answer.text += piece;
       emit(piece);
     };
+    infer::TextRequest request{.prompt = tokens,
+                               .count = std::min(options_.max_tokens, room),
+                               .sampling = sampling_,
+                               .sample = turn,
+                               .emit = take};
+    writing_.apply(request);
     try {
-      draw(tokens, std::min(options_.max_tokens, room), turn, take);
+      if (draw(std::move(request), answer.proposals).complete) answer.end = "grammar";
     } catch (const TurnEnds&) {
       answer.end = "stop";
     }
@@ -146,16 +157,17 @@ class Answerer {
 
  private:
   // A generator of many texts keeps what the conversation's earlier turns have computed.
-  void draw(const std::vector<std::int32_t>& tokens, std::int64_t count, std::uint64_t turn,
-            const std::function<void(std::int32_t)>& take) {
-    if (!batch_) return void(generator_->generate(tokens, count, sampling_, turn, {}, take));
-    const std::int64_t id = batch_->start(
-        {.prompt = tokens, .count = count, .sampling = sampling_, .sample = turn, .stop = {}, .emit = take});
+  infer::Generated draw(infer::TextRequest request, Proposals& proposals) {
+    if (!batch_) return generator_->generate(request);
+    const std::int64_t id = batch_->start(std::move(request));
     try {
-      while (batch_->texts() > 0) {
+      for (;;) {
         context_.progress().check_interrupted();
-        for (const infer::FinishedText& text : batch_->step())
+        for (infer::FinishedText& text : batch_->step()) {
+          proposals.add(text.text);
           if (text.error) std::rethrow_exception(text.error);
+          return std::move(text.text);
+        }
       }
     } catch (...) {
       batch_->cancel(id);
@@ -166,26 +178,30 @@ class Answerer {
   const PredictOptions& options_;
   const infer::Sampling sampling_;
   const infer::Chat chat_;
+  const Writing writing_;
   Context& context_;
   std::optional<infer::Generator> generator_;
   std::optional<infer::BatchGenerator> batch_;  // instead of it, if the model allows it
 };
 
 Json to_json(const Answer& answer, const std::string& prompt, const PredictOptions& options,
-             const PredictInputs& inputs) {
-  return {{"schema", "mlx.predict/1"},
-          {"model", inputs.version.name()},
-          {"digest", inputs.version.digest.text()},
-          {"kind", "chat"},
-          {"prompt", prompt},
-          {"seed", options.seed},
-          {"speed",
-           {{"prompt_tokens", answer.prompt_tokens},
-            {"prompt_seconds", answer.prompt_seconds},
-            {"tokens", answer.tokens.empty() ? 0 : answer.tokens.size() - 1},
-            {"seconds", answer.seconds}}},
-          {"message", message("assistant", answer.text)},
-          {"texts", {{{"text", answer.text}, {"tokens", answer.tokens}, {"end", answer.end}}}}};
+             const PredictInputs& inputs, bool speculates) {
+  Json out = {{"schema", "mlx.predict/1"},
+              {"model", inputs.version.name()},
+              {"digest", inputs.version.digest.text()},
+              {"kind", "chat"},
+              {"prompt", prompt},
+              {"seed", options.seed},
+              {"speed",
+               {{"prompt_tokens", answer.prompt_tokens},
+                {"prompt_seconds", answer.prompt_seconds},
+                {"tokens", answer.tokens.empty() ? 0 : answer.tokens.size() - 1},
+                {"seconds", answer.seconds}}},
+              {"message", message("assistant", answer.text)},
+              {"texts", {{{"text", answer.text}, {"tokens", answer.tokens}, {"end", answer.end}}}}};
+  if (options.logprobs != kNotGiven) out["texts"][0]["logprobs"] = to_json(answer.logprobs, inputs);
+  if (speculates) answer.proposals.add_to(out["speed"]);
+  return out;
 }
 
 void print_piece(Context& context, std::string_view piece) {
@@ -200,7 +216,7 @@ int answer_once(const PredictOptions& options, const PredictInputs& inputs, Cont
   answerer.answer(
       prompt, 0, [&context](std::string_view piece) { print_piece(context, piece); }, answer);
   context.line("");
-  if (context.wants_json()) context.json(to_json(answer, prompt, options, inputs));
+  if (context.wants_json()) context.json(to_json(answer, prompt, options, inputs, answerer.speculates()));
   return 0;
 }
 

@@ -13,9 +13,10 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cmd/cli/standard_input.h"
-#include "cmd/predict.h"
+#include "cmd/predict_writing.h"
 #include "cmd/prediction_file.h"
 #include "infer/batch_generator.h"
+#include "infer/chat.h"
 #include "infer/generate.h"
 #include "registry/repository.h"
 
@@ -96,6 +97,11 @@ const data::Tokenizer& tokenizer_of(const PredictInputs& inputs) {
               "--tokens takes the numbers of tokens");
 }
 
+std::set<std::int32_t> ends_of(const PredictInputs& inputs) {
+  const auto& tokenizer = inputs.model.about().preprocessing.tokenizer;
+  return tokenizer ? infer::end_tokens(inputs.model.about(), *tokenizer) : std::set<std::int32_t>();
+}
+
 // What a token adds to the text; its number where the model has no tokenizer.
 std::string piece_of(const PredictInputs& inputs, std::int32_t token) {
   const auto& tokenizer = inputs.model.about().preprocessing.tokenizer;
@@ -106,14 +112,17 @@ std::string piece_of(const PredictInputs& inputs, std::int32_t token) {
 struct Speed {
   std::int64_t tokens = 0;
   double seconds = 0, prompt_seconds = 0;
+  Proposals proposals{};
 };
 
 // A text is what a command's caller compares: times stand beside the texts.
-Json to_json(const Speed& speed, std::int64_t prompt_tokens) {
-  return {{"prompt_tokens", prompt_tokens},
-          {"prompt_seconds", speed.prompt_seconds},
-          {"tokens", speed.tokens},
-          {"seconds", speed.seconds}};
+Json to_json(const Speed& speed, std::int64_t prompt_tokens, bool speculates) {
+  Json out = {{"prompt_tokens", prompt_tokens},
+              {"prompt_seconds", speed.prompt_seconds},
+              {"tokens", speed.tokens},
+              {"seconds", speed.seconds}};
+  if (speculates) speed.proposals.add_to(out);
+  return out;
 }
 
 std::string rate_text(const Speed& speed, std::int64_t prompt_tokens) {
@@ -121,15 +130,16 @@ std::string rate_text(const Speed& speed, std::int64_t prompt_tokens) {
   std::string text = fmt::format("{:.0f} tokens/s", rate(speed.tokens, speed.seconds));
   if (speed.prompt_seconds > 0 && prompt_tokens > 1)
     text += fmt::format(", {:.0f}/s of the prompt's {}", rate(prompt_tokens, speed.prompt_seconds), prompt_tokens);
-  return text;
+  return text + speed.proposals.text();
 }
 
 // Prints texts in their order: the first that has not ended as it comes, later ones when their turn comes.
 class TextPrinter {
  public:
-  TextPrinter(const PredictInputs& inputs, std::string prompt, std::int64_t count, PredictionFile& file,
+  TextPrinter(const PredictInputs& inputs, std::string prompt, std::int64_t count, bool logprobs, PredictionFile& file,
               Context& context)
       : inputs_(inputs),
+        logprobs_(logprobs),
         context_(context),
         prompt_(std::move(prompt)),
         file_(file),
@@ -171,12 +181,17 @@ class TextPrinter {
 
   void finish(const infer::Generated& made) {
     if (!file_.wanted()) context_.line("");
-    const std::string end = made.stopped ? "stop" : "length", &text = pieces_[static_cast<std::size_t>(turn_)];
+    const std::string end = made.stopped    ? "stop"
+                            : made.complete ? "grammar"
+                                            : "length",
+                      &text = pieces_[static_cast<std::size_t>(turn_)];
     texts_.push_back({{"text", text}, {"tokens", made.tokens}, {"end", end}});
+    if (logprobs_) texts_.back()["logprobs"] = to_json(made.logprobs, inputs_);
     file_.add({{"prompt", prompt_}, {"text", text}, {"end", end}}, {{"prompt", prompt_}, {"text", text}, {"end", end}});
   }
 
   const PredictInputs& inputs_;
+  const bool logprobs_;
   Context& context_;
   const std::string prompt_;
   PredictionFile& file_;
@@ -195,12 +210,13 @@ Speed one_by_one(const infer::TextRequest& request, std::int64_t count, const in
   for (std::int64_t text = 0; text < count; ++text) {
     double first = 0;
     const double begun = seconds_now();
-    const infer::Generated made =
-        generator.generate(request.prompt, request.count, request.sampling, static_cast<std::uint64_t>(text),
-                           request.stop, [&](std::int32_t token) {
-                             if (first == 0) first = seconds_now();
-                             printer.token(text, token);
-                           });
+    infer::TextRequest one = request;
+    one.sample = static_cast<std::uint64_t>(text);
+    one.emit = [&](const infer::Drawn& drawn) {
+      if (first == 0) first = seconds_now();
+      printer.token(text, drawn.token);
+    };
+    const infer::Generated made = generator.generate(one);
     if (first > 0) speed.prompt_seconds = first - begun;  // of the last text, whose plans are made
     if (made.tokens.size() > 1) {
       speed.seconds += seconds_now() - first;
@@ -229,9 +245,9 @@ Speed together(const infer::TextRequest& request, std::int64_t count, const infe
     for (; next < count && batch.has_room(request); ++next) {
       infer::TextRequest one = request;
       one.sample = static_cast<std::uint64_t>(next);
-      one.emit = [&, text = next](std::int32_t token) {
+      one.emit = [&, text = next](const infer::Drawn& drawn) {
         if (first == 0) first = seconds_now();
-        printer.token(text, token);
+        printer.token(text, drawn.token);
       };
       batch.start(std::move(one));  // its number is `next`
     }
@@ -240,6 +256,7 @@ Speed together(const infer::TextRequest& request, std::int64_t count, const infe
       if (finished.error) std::rethrow_exception(finished.error);
       ++ended;
       speed.tokens += static_cast<std::int64_t>(finished.text.tokens.size());
+      speed.proposals.add(finished.text);
       printer.end(finished.id, finished.text);
     }
   }
@@ -278,8 +295,11 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
   request.count = options.max_tokens;
   request.sampling = sampling_of(options);
   if (!options.stop.empty()) request.stop = tokenizer_of(inputs).encode(options.stop, "--stop");
-  TextPrinter printer(inputs, prompt, options.count, file, context);
-  const bool batched = options.count > 1 && infer::can_batch(inputs.model);
+  const Writing writing = writing_of(options, inputs, ends_of(inputs), false, context);
+  writing.apply(request);
+  TextPrinter printer(inputs, prompt, options.count, writing.logprobs != infer::kNoLogprobs, file, context);
+  const bool speculates = writing.speculation.ngram > 0 || writing.speculation.draft != nullptr;
+  const bool batched = (options.count > 1 || speculates) && infer::can_batch(inputs.model);
   const Speed speed = (batched ? together : one_by_one)(request, options.count, inputs.model, printer, context);
   const auto prompt_tokens = static_cast<std::int64_t>(request.prompt.size());
   file.finish();
@@ -290,7 +310,7 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
                   {"kind", "text"},
                   {"prompt", prompt},
                   {"seed", options.seed},
-                  {"speed", to_json(speed, prompt_tokens)},
+                  {"speed", to_json(speed, prompt_tokens, speculates)},
                   {"texts", printer.texts()}});
   }
   if (speed.seconds > 0) context.say(rate_text(speed, prompt_tokens));

@@ -12,6 +12,7 @@
 #include "cmd/asked_model.h"
 #include "cmd/backend.h"
 #include "cmd/cli/cli.h"
+#include "infer/batch_generator.h"
 #include "infer/model.h"
 #include "registry/repository.h"
 #include "registry/versions/artifacts.h"
@@ -23,7 +24,7 @@ namespace {
 
 struct ServeOptions {
   std::vector<std::string> models;
-  std::string listen = "127.0.0.1:8080";
+  std::string listen = "127.0.0.1:8080", speculate;
   std::int64_t max_batch = 64, max_body = 8 << 20, queue = 1024;
   double idle_timeout = 30;
   bool log = false;
@@ -69,6 +70,7 @@ serve::ServerOptions server_options(const ServeOptions& options) {
   out.max_body = options.max_body;
   out.queue_limit = static_cast<int>(options.queue);
   out.idle_timeout = options.idle_timeout;
+  if (!options.speculate.empty()) out.ngram = infer::parse_ngram(options.speculate, "--speculate");
   return out;
 }
 
@@ -183,6 +185,14 @@ int run_serve(const ServeOptions& options, Context& context) {
     specs.push_back(loader.load(word));
     check_names(specs, options.models);
   }
+  for (const serve::ModelSpec& spec : specs) {
+    const bool text = spec.model->signature().takes == infer::Takes::kText;
+    if (server.ngram > 0 && text && !infer::can_batch(*spec.model))
+      context.progress().warn(
+          fmt::format("{}: no tokens are proposed, as a pass over several tokens may round "
+                      "differently from one over each (mlx-predict(1))",
+                      spec.name));
+  }
   std::signal(SIGHUP, SIG_IGN);  // a server outlives the terminal that it was started from
   server.listening = [&](std::uint16_t port) { announce(specs, loader, server, port, context); };
   if (options.log) server.access_log = [&](const std::string& line) { context.say(line); };
@@ -212,6 +222,8 @@ Command add_serve() {
               "Most examples or texts that wait for a model; beyond, requests get 503 (default: 1024)"),
       number("--idle-timeout", "SECONDS", options->idle_timeout,
              "How long a connection may idle or a request take to arrive (default: 30)"),
+      option("--speculate", "ngram[:N]", options->speculate,
+             "Texts that are alone propose what followed their last 2 to N tokens before: faster, the same text"),
       flag("--log", options->log, "One line on stderr for each request"),
   };
   command.examples = {

@@ -768,6 +768,11 @@ _mlx_command() {
         --seed) kind=nothing ;;
         --count) kind=nothing ;;
         --stop) kind=nothing ;;
+        --grammar) kind=file ;;
+        --schema) kind=file ;;
+        --logprobs) kind=nothing ;;
+        --speculate) kind=nothing ;;
+        --draft) kind=reference ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -789,7 +794,7 @@ _mlx_command() {
       esac
       ;;
     'serve')
-      options='-l --listen --max-batch --max-body --queue --idle-timeout --log --json -C -q --quiet -v --verbose --color -h --help'
+      options='-l --listen --max-batch --max-body --queue --idle-timeout --speculate --log --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         [0-9]*) kind=reference ;;
       esac
@@ -799,6 +804,7 @@ _mlx_command() {
         --max-body) kind=nothing ;;
         --queue) kind=nothing ;;
         --idle-timeout) kind=nothing ;;
+        --speculate) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -55,6 +57,39 @@ double penalty(JsonReader& in, std::string_view name) {
        text.substr(0, 40));
 }
 
+void set_schema(GenerateRequest& to, std::string_view schema) {
+  if (!to.grammar.empty() || !to.schema.empty())
+    fail(ErrorKind::kUsage, "parameters 'grammar', 'json_schema' and 'response_format' do not go together");
+  to.schema = schema;
+}
+
+// {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": …}}, as OpenAI has it.
+void read_response_format(JsonReader& in, GenerateRequest& to) {
+  std::string type;
+  std::optional<std::string> schema;
+  in.object([&](const std::string& key) {
+    if (key == "type") {
+      type = in.string();
+    } else if (key == "json_schema") {
+      in.object([&](const std::string& inner) {
+        if (inner == "schema")
+          schema = in.raw();
+        else
+          in.skip();
+      });
+    } else {
+      in.skip();
+    }
+  });
+  if (type == "json_schema") {
+    if (!schema) fail(ErrorKind::kUsage, "parameter 'response_format': there is no 'schema' in its 'json_schema'");
+    return set_schema(to, *schema);
+  }
+  if (type == "json_object") return set_schema(to, R"({"type":"object"})");
+  if (type != "text")
+    fail(ErrorKind::kUsage, "parameter 'response_format': expected a 'type' of text, json_object or json_schema");
+}
+
 struct Parameter {
   const char* name;
   void (*read)(JsonReader& in, GenerateRequest& to);
@@ -83,6 +118,16 @@ const Parameter kParameters[] = {
        to.sampling.seed = static_cast<std::uint64_t>(integer(in, "seed", 0, std::numeric_limits<std::int64_t>::max()));
      }},
     {"stop", [](JsonReader& in, GenerateRequest& to) { to.stop = in.string(); }},
+    {"logprobs",
+     [](JsonReader& in, GenerateRequest& to) { to.logprobs = integer(in, "logprobs", 0, infer::kMostLogprobs); }},
+    {"grammar",
+     [](JsonReader& in, GenerateRequest& to) {
+       set_schema(to, "");
+       to.grammar = in.string();
+       if (to.grammar.empty()) fail(ErrorKind::kUsage, "parameter 'grammar': it is empty");
+     }},
+    {"json_schema", [](JsonReader& in, GenerateRequest& to) { set_schema(to, in.raw()); }},
+    {"response_format", read_response_format},
 };
 
 void read_parameters(JsonReader& in, GenerateRequest& to) {

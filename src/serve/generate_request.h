@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "infer/sampling.h"
+#include "infer/text_writer.h"
 
 namespace mlx::serve {
 
@@ -16,6 +16,9 @@ struct GenerateRequest {
   std::int64_t max_tokens = 200;
   infer::Sampling sampling{.temperature = 0.8};
   std::string stop;  // the text ends behind it; "" for none
+  std::int64_t logprobs = infer::kNoLogprobs;
+  // What the text must be like, at most one of them: GBNF, or a JSON schema as JSON.
+  std::string grammar, schema;
 };
 
 // kCorrupt for malformed JSON, kUsage for parameters that do not exist or are out of range.

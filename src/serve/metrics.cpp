@@ -75,6 +75,12 @@ void ModelMetrics::generated(std::int64_t tokens, double seconds) {
   counts_.compute_seconds += seconds;
 }
 
+void ModelMetrics::proposed(std::int64_t tokens, std::int64_t accepted) {
+  const std::lock_guard lock(mutex_);
+  counts_.proposed += static_cast<std::uint64_t>(tokens);
+  counts_.accepted += static_cast<std::uint64_t>(accepted);
+}
+
 ModelCounts ModelMetrics::counts() const {
   const std::lock_guard lock(mutex_);
   return counts_;
@@ -106,6 +112,10 @@ std::string Metrics::text(const std::vector<ModelSample>& models, std::size_t we
        [](const ModelSample& m) { return m.counts.examples; });
   each(out, "mlx_tokens_total", "counter", "Tokens generated.", models,
        [](const ModelSample& m) { return m.counts.tokens; });
+  each(out, "mlx_proposed_tokens_total", "counter", "Tokens that were proposed and computed before they were drawn.",
+       models, [](const ModelSample& m) { return m.counts.proposed; });
+  each(out, "mlx_accepted_tokens_total", "counter", "Proposed tokens that were drawn then.", models,
+       [](const ModelSample& m) { return m.counts.accepted; });
   each(out, "mlx_compute_seconds_total", "counter", "Time spent computing batches and texts.", models,
        [](const ModelSample& m) { return m.counts.compute_seconds; });
   each(out, "mlx_queue_examples", "gauge", "Examples or texts that wait to be computed.", models,

@@ -1,5 +1,8 @@
 // Language models: one thread generates the texts, together if the model allows it (infer/batch_generator.h), else one
 // after the other. A client that goes away ends its text.
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -15,10 +18,13 @@
 #include "serve/infer_answer.h"
 #include "serve/json_reader.h"
 #include "serve/served_model.h"
+#include "serve/text_grammars.h"
 #include "serve/text_pieces.h"
 
 namespace mlx::serve {
 namespace {
+
+constexpr double kLeastLogprob = -1e9;  // JSON has no infinity
 
 // What ends a generation that nobody waits for.
 struct ClientGone {};
@@ -26,35 +32,55 @@ struct ClientGone {};
 struct Generation {
   GenerateRequest request;
   std::vector<std::int32_t> prompt, stop;
+  std::shared_ptr<infer::grammar::TokenGrammar> grammar;
   bool stream = false;
   ExchangePtr exchange;
   double started = 0;
 };
 
+// A token as OpenAI's chats have it, with its number.
+std::string token_json(const data::Tokenizer& tokenizer, const infer::LogProbability& of) {
+  const std::string piece(tokenizer.piece(of.token));
+  std::string out = fmt::format("{{\"id\":{},\"token\":", of.token);
+  append_json_string(out, TextPieces::whole(piece));
+  std::vector<unsigned> bytes;
+  for (const char byte : piece) bytes.push_back(static_cast<unsigned char>(byte));
+  out += fmt::format(",\"logprob\":{},\"bytes\":[{}]", std::max(of.value, kLeastLogprob), fmt::join(bytes, ","));
+  return out;
+}
+
+std::string logprobs_json(const data::Tokenizer& tokenizer, const infer::LogProbabilities& of) {
+  std::string out = token_json(tokenizer, of.drawn) + ",\"top_logprobs\":[";
+  for (std::size_t i = 0; i < of.top.size(); ++i) out += (i > 0 ? "," : "") + token_json(tokenizer, of.top[i]) + '}';
+  return out + "]}";
+}
+
 // How an answer reaches the client: whole at the end, or an event for each token.
 class TextAnswer {
  public:
-  TextAnswer(const Generation& generation, const ModelNames& names)
-      : generation_(generation), exchange_(*generation.exchange), names_(names) {}
+  TextAnswer(const Generation& generation, const ModelNames& names, const data::Tokenizer& tokenizer)
+      : generation_(generation), exchange_(*generation.exchange), names_(names), tokenizer_(tokenizer) {}
 
-  void token(std::string_view bytes) {
-    const std::string piece = pieces_.add(bytes);
+  void token(const infer::Drawn& drawn) {
+    const std::string piece = pieces_.add(tokenizer_.piece(drawn.token));
+    const std::string logprobs = drawn.logprobs ? logprobs_json(tokenizer_, *drawn.logprobs) : "";
     if (generation_.stream) {
-      event(json(piece, ""));
+      event(json(piece, "", logprobs));
     } else {
       text_ += piece;
+      if (!logprobs.empty()) logprobs_ += (logprobs_.empty() ? "" : ",") + logprobs;
     }
   }
 
-  void end(bool stopped) {
+  void end(const infer::Generated& made) {
     const std::string rest = pieces_.rest();
     if (generation_.stream) {
-      if (!rest.empty()) event(json(rest, ""));
+      if (!rest.empty()) event(json(rest, "", ""));
       begin();
       return exchange_.end();
     }
     Reply reply;
-    reply.body = json(text_ + rest, stopped ? "stop_sequence" : "length");
+    reply.body = json(text_ + rest, made.stopped ? "stop_sequence" : made.complete ? "eos_token" : "length", logprobs_);
     exchange_.reply(std::move(reply));
   }
 
@@ -68,7 +94,7 @@ class TextAnswer {
   }
 
  private:
-  std::string json(std::string_view text, std::string_view finish_reason) const {
+  std::string json(std::string_view text, std::string_view finish_reason, std::string_view logprobs) const {
     std::string out = "{\"model_name\":";
     append_json_string(out, names_.model);
     out += ",\"model_version\":";
@@ -79,7 +105,10 @@ class TextAnswer {
     }
     out += ",\"text_output\":";
     append_json_string(out, text);
-    if (!finish_reason.empty()) out += fmt::format(R"(,"details":{{"finish_reason":"{}"}})", finish_reason);
+    std::vector<std::string> details;
+    if (!finish_reason.empty()) details.push_back(fmt::format(R"("finish_reason":"{}")", finish_reason));
+    if (!logprobs.empty()) details.push_back(fmt::format(R"("logprobs":{{"content":[{}]}})", logprobs));
+    if (!details.empty()) out += fmt::format(R"(,"details":{{{}}})", fmt::join(details, ","));
     out += '}';
     return out;
   }
@@ -100,15 +129,16 @@ class TextAnswer {
   const Generation& generation_;
   Exchange& exchange_;
   const ModelNames& names_;
+  const data::Tokenizer& tokenizer_;
   TextPieces pieces_;
-  std::string text_;
+  std::string text_, logprobs_;
   bool begun_ = false;
 };
 
 // A text that is being generated. At a fixed address: its answer refers to its generation.
 struct Running {
-  Running(std::unique_ptr<Generation> of, const ModelNames& names)
-      : generation(std::move(of)), answer(*generation, names), started(seconds_now()) {}
+  Running(std::unique_ptr<Generation> of, const ModelNames& names, const data::Tokenizer& tokenizer)
+      : generation(std::move(of)), answer(*generation, names, tokenizer), started(seconds_now()) {}
 
   std::unique_ptr<Generation> generation;
   TextAnswer answer;
@@ -134,7 +164,9 @@ class TextModel final : public ServedModel {
         names_{spec.name, spec.version},
         tokenizer_(tokenizer_of(spec)),
         special_(!nn::architecture_of(model().about()).empty()),
-        queue_limit_(static_cast<std::size_t>(options.queue_limit)) {
+        queue_limit_(static_cast<std::size_t>(options.queue_limit)),
+        ngram_(options.ngram),
+        grammars_(model().about(), tokenizer_) {
     if (infer::can_batch(model())) {
       batch_.emplace(model(), cached_positions(model())).warm_up();
       free_ = free_of({});
@@ -155,6 +187,7 @@ class TextModel final : public ServedModel {
     generation->request = parse_generate_request(request.body);
     generation->prompt = infer::prompt_tokens(tokenizer_, generation->request.prompt, "text_input", special_);
     generation->stop = tokenizer_.encode(generation->request.stop, "parameter 'stop'");
+    generation->grammar = grammars_.of(generation->request);
     generation->stream = stream;
     generation->exchange = exchange;
     exchange->watch();
@@ -220,14 +253,13 @@ class TextModel final : public ServedModel {
   }
 
   void compute(std::unique_ptr<Generation> generation) {
-    Running text(std::move(generation), names_);
+    Running text(std::move(generation), names_, tokenizer_);
     exchange_ = text.generation->exchange.get();
     try {
       check_client();
-      const GenerateRequest& request = text.generation->request;
-      const infer::Generated made =
-          generator_->generate(text.generation->prompt, request.max_tokens, request.sampling, 0, text.generation->stop,
-                               [&](std::int32_t token) { add(text, token); });
+      infer::TextRequest request = request_of(*text.generation);
+      request.emit = [&](const infer::Drawn& drawn) { add(text, drawn); };
+      const infer::Generated made = generator_->generate(request);
       end(text, made);
     } catch (...) {
       end(text, std::current_exception());
@@ -274,9 +306,9 @@ class TextModel final : public ServedModel {
     while (!queue_.empty()) {
       infer::TextRequest request = request_of(*queue_.front());
       if (!batch_->has_room(request)) break;
-      auto text = std::make_unique<Running>(std::move(queue_.front()), names_);
+      auto text = std::make_unique<Running>(std::move(queue_.front()), names_, tokenizer_);
       queue_.pop_front();
-      request.emit = [this, &text = *text](std::int32_t token) { add(text, token); };
+      request.emit = [this, &text = *text](const infer::Drawn& drawn) { add(text, drawn); };
       running.emplace(batch_->start(std::move(request)), std::move(text));
     }
     free_ = queue_.empty() ? free_of(running) : 0;  // else the first of the queue has no room
@@ -287,24 +319,28 @@ class TextModel final : public ServedModel {
     return static_cast<std::size_t>(infer::BatchGenerator::kMostTexts) - running.size();
   }
 
-  static infer::TextRequest request_of(const Generation& generation) {
+  infer::TextRequest request_of(const Generation& generation) const {
     infer::TextRequest request;
     request.prompt = generation.prompt;
     request.count = generation.request.max_tokens;
     request.sampling = generation.request.sampling;
     request.stop = generation.stop;
+    request.logprobs = generation.request.logprobs;
+    request.grammar = generation.grammar;
+    request.speculation.ngram = ngram_;
     return request;
   }
 
-  void add(Running& text, std::int32_t token) const {
+  static void add(Running& text, const infer::Drawn& drawn) {
     ++text.tokens;
-    text.answer.token(tokenizer_.piece(token));
+    text.answer.token(drawn);
   }
 
   void end(Running& text, const infer::Generated& made) {
     metrics_.generated(text.tokens, seconds_now() - text.started);
+    metrics_.proposed(made.proposed, made.accepted);
     metrics_.inference(seconds_now() - text.generation->started);
-    text.answer.end(made.stopped);
+    text.answer.end(made);
   }
 
   void end(Running& text, const std::exception_ptr& error) {
@@ -323,6 +359,8 @@ class TextModel final : public ServedModel {
   const data::Tokenizer& tokenizer_;
   const bool special_;  // prompts get the tokens that the tokenizer puts around a text
   const std::size_t queue_limit_;
+  const std::int64_t ngram_;  // of speculation; 0: none
+  TextGrammars grammars_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Generation>> queue_;

@@ -32,6 +32,10 @@ std::string TextPieces::add(std::string_view bytes) {
   return valid(all);
 }
 
+std::string TextPieces::whole(const std::string& bytes) {
+  return valid(bytes);
+}
+
 std::string TextPieces::rest() {
   return valid(std::exchange(begun_, {}));
 }

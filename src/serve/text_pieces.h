@@ -10,7 +10,8 @@ namespace mlx::serve {
 class TextPieces {
  public:
   std::string add(std::string_view bytes);
-  std::string rest();  // of a character that was cut off by the end
+  std::string rest();                                  // of a character that was cut off by the end
+  static std::string whole(const std::string& bytes);  // of a text that is alone
 
  private:
   std::string begun_;  // the first bytes of a character
