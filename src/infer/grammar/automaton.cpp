@@ -105,15 +105,20 @@ std::uint16_t Automaton::table(const Continuations& of) {
 // Characters that begin with `prefix`, the bits of the bytes before, and have `bytes` more.
 std::uint16_t Automaton::table_of(const CodePoints& set, char32_t prefix, int bytes) {
   if (bytes == 0) return Continuations::kWhole;
+  const char32_t each = char32_t{1} << (6 * (bytes - 1)), first = prefix * each * 64;
+  const bool all = set.size() == 1 && set[0] == std::pair<char32_t, char32_t>(first, first + each * 64 - 1);
+  std::uint16_t& known = any_[static_cast<std::size_t>(bytes)];  // most classes have nearly all characters
+  if (all && known > 0) return known - 1;
   Continuations out;
   out.by_byte.fill(Continuations::kNone);
-  const char32_t each = char32_t{1} << (6 * (bytes - 1));
   for (char32_t byte = 0; byte < 64; ++byte) {
     const char32_t code = (prefix << 6 | byte) * each;
     const CodePoints part = common(set, {{code, code + each - 1}});
     if (!part.empty()) out.by_byte[0x80 + byte] = table_of(part, prefix << 6 | byte, bytes - 1);
   }
-  return table(out);
+  const std::uint16_t number = table(out);
+  if (all) known = number + 1;
+  return number;
 }
 
 std::uint16_t Automaton::table_of(const CodePoints& set) {

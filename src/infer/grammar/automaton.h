@@ -67,6 +67,7 @@ class Automaton {
   std::vector<Continuations> tables_;
   std::map<Continuations, std::uint16_t> numbers_;
   std::map<CodePoints, std::uint16_t> classes_;
+  std::array<std::uint16_t, 4> any_{};  // by the number of bytes that follow: all characters; 0: not made yet
   std::uint32_t start_ = 0;
 };
 
