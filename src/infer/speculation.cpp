@@ -127,10 +127,7 @@ double draft_cost(const Model& draft, const Model& model) {
   return bytes(draft) / std::max(bytes(model), 1.0);
 }
 
-Speculator::Speculator(const Speculation& how)
-    : how_(how),
-      draft_(how.draft ? std::make_unique<Draft>(*how.draft) : nullptr),
-      count_(how.draft ? how.draft_cost : 0) {}
+Speculator::Speculator(const Speculation& how) : how_(how), count_(how.draft ? how.draft_cost : 0) {}
 
 Speculator::~Speculator() = default;
 Speculator::Speculator(Speculator&&) noexcept = default;
@@ -139,7 +136,8 @@ std::vector<std::int32_t> Speculator::propose(std::span<const std::int32_t> toke
                                               std::int64_t most) {
   std::int64_t count = 0;
   proposed_.clear();
-  if (draft_) {
+  if (how_.draft) {
+    if (!draft_) draft_ = std::make_unique<Draft>(*how_.draft);  // a text beside others needs none
     count = count_.choose(kind_, most);
     // A proposal that is not computed but only compared tells whether they would pay by now.
     if (count > 0 || ++idle_ % kAskDraftEvery == 0)

@@ -103,12 +103,14 @@ error 3 "nothing" mlx predict lm -p x --draft nothing
 sed 's/"lm"/"letters"/; s/"bytes"/"chars"/; s/^epochs.*/epochs = 1/' lm.toml >letters.toml
 mlx train -c letters.toml >/dev/null 2>&1
 error 2 "--draft letters@v1: it knows" mlx predict lm -p x --draft letters
-unset MLX_KERNELS
 
 # A server: the same parameters, and reasons where they are wrong.
+expect 0 mlx predict lm -p "$prompt" --max-tokens 100 --temperature 0 --json -q
+json "d['texts'][0]['text']" >expected.txt
+printf '%s' "$prompt" >prompt.txt
 "$mlx_binary" serve lm --listen 127.0.0.1:0 --speculate ngram --json >ready.json 2>serve.err &
 server=$!
-trap 'kill -9 "$server" 2>/dev/null || true; cleanup' EXIT
+trap '[ -z "${server:-}" ] || kill -9 "$server" 2>/dev/null || true; cleanup' EXIT
 for _ in $(seq 200); do python3 -c 'import json; json.load(open("ready.json"))' 2>/dev/null && break; sleep 0.05; done
 python3 - <<'PY' || fail "the server did not answer as it should: $(cat serve.err)"
 import json, math, urllib.error, urllib.request
@@ -127,6 +129,10 @@ def refused(why, **parameters):
         return
     raise SystemExit(f"not refused: {parameters}")
 
+assert ask(open("prompt.txt").read(), max_tokens=100, temperature=0)["text_output"] + "\n" == open("expected.txt").read()
+metrics = urllib.request.urlopen(url.split("/v2/")[0] + "/metrics").read().decode()
+counts = {line.split("{")[0]: float(line.split()[-1]) for line in metrics.splitlines() if "_tokens_total{" in line}
+assert counts["mlx_proposed_tokens_total"] >= counts["mlx_accepted_tokens_total"] > 5, counts
 answer = ask("x", grammar='root ::= "yes" | "no"', temperature=2)
 assert answer["text_output"] in ("yes", "no") and answer["details"]["finish_reason"] == "eos_token", answer
 schema = json.load(open("note.json"))
@@ -156,3 +162,5 @@ refused("'logprobs': expected an integer from 0 to 100", logprobs=101)
 PY
 kill -TERM "$server"
 wait "$server" || fail "ended with $?"
+server=""
+lacks "$(cat serve.err)" warning
