@@ -308,7 +308,7 @@ class TextModel final : public ServedModel {
       if (!batch_->has_room(request)) break;
       auto text = std::make_unique<Running>(std::move(queue_.front()), names_, tokenizer_);
       queue_.pop_front();
-      request.emit = [this, &text = *text](const infer::Drawn& drawn) { add(text, drawn); };
+      request.emit = [&text = *text](const infer::Drawn& drawn) { add(text, drawn); };
       running.emplace(batch_->start(std::move(request)), std::move(text));
     }
     free_ = queue_.empty() ? free_of(running) : 0;  // else the first of the queue has no room

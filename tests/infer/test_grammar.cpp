@@ -282,10 +282,10 @@ TEST_CASE("grammar: what a JSON schema cannot be is refused by its name and plac
       {R"({"type":"object","required":["a"],"properties":{},"additionalProperties":false})",
        "'a' is required and no property"},
   };
-  for (const auto& [source, why] : cases) {
-    CAPTURE(source);
-    const std::string message = refused(source);
-    CHECK_MESSAGE(message.find(why) != std::string::npos, message);
+  for (const auto& one : cases) {
+    CAPTURE(one.first);
+    const std::string message = refused(one.first);
+    CHECK_MESSAGE(message.find(one.second) != std::string::npos, message);
   }
 }
 
