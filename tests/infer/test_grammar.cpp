@@ -233,6 +233,20 @@ TEST_CASE("grammar: JSON schemas accept what they describe") {
       of_schema);
 }
 
+TEST_CASE("grammar: an enum may have tens of thousands of values") {
+  std::string source = "{\"enum\":[";
+  for (int i = 0; i < 30000; ++i) source += (i > 0 ? ",\"" : "\"") + std::to_string(i * 7) + "\"";
+  Acceptor acceptor = of_schema(source + ",0,12,1,\"" + times("a", 100) + "\",\"" + times("a", 99) + "\"]}");
+  for (const char* const in : {"\"0\"", "\"7\"", "\"209993\"", "0", "12", "1"}) CHECK(acceptor.accepts(in));
+  for (const char* const out : {"\"8\"", "\"\"", "2", "\"2099930\"", "\"aa\""}) CHECK_FALSE(acceptor.accepts(out));
+  CHECK(acceptor.accepts("\"" + times("a", 99) + "\""));
+  std::string nested = "{\"enum\":[\"\"";
+  for (int i = 1; i < 1000; ++i) nested += ",\"" + times("a", i) + "\"";
+  Acceptor of_nested = of_schema(nested + "]}");
+  CHECK(of_nested.accepts("\"" + times("a", 999) + "\""));
+  CHECK_FALSE(of_nested.accepts("\"" + times("a", 1000) + "\""));
+}
+
 TEST_CASE("grammar: what a JSON schema cannot be is refused by its name and place") {
   const auto refused = [](const std::string& source) { return refusal(of_schema, source); };
   const std::vector<std::pair<const char*, const char*>> cases = {

@@ -89,10 +89,10 @@ class SchemaCompiler {
   // const, enum.
   Expression listed(const Json& schema, const std::string& at) {
     alone(schema, {"const", "enum", "type"}, at);
-    std::vector<Expression> either;
-    for (const Json& value : values_of(schema, place(at))) either.push_back(text(value.dump()));
-    if (either.empty()) refuse(at, "none of its values has its type");
-    return choice(std::move(either));
+    std::vector<std::string> texts;
+    for (const Json& value : values_of(schema, place(at))) texts.push_back(value.dump());
+    if (texts.empty()) refuse(at, "none of its values has its type");
+    return one_of(std::move(texts));
   }
 
   Expression combined(const Json& schema, const char* key, const std::string& at) {

@@ -2,11 +2,36 @@
 #include "infer/grammar/rules.h"
 
 #include <algorithm>
+#include <span>
 
 namespace mlx::infer::grammar {
 namespace {
 
 constexpr char32_t kLast = 0x10FFFF, kFirstSurrogate = 0xD800, kLastSurrogate = 0xDFFF;
+
+constexpr int kDeepestPrefix = 50;
+
+// Of ascending texts, which all begin with the same `from` bytes.
+Expression rest_of(std::span<const std::string> texts, std::size_t from, int depth) {
+  std::vector<Expression> either;
+  while (!texts.empty()) {
+    const std::string& first = texts.front();
+    const auto alike = [&](const std::string& other) {
+      return first.size() > from && other.size() > from && first[from] == other[from];
+    };
+    std::size_t count = 1;
+    while (depth < kDeepestPrefix && count < texts.size() && alike(texts[count])) ++count;
+    if (count == 1) {
+      either.push_back(text(first.substr(from)));
+    } else {
+      const std::string& last = texts[count - 1];  // what the ends of a sorted range share, all of it shares
+      const auto same = static_cast<std::size_t>(std::ranges::mismatch(first, last).in1 - first.begin());
+      either.push_back(sequence({text(first.substr(from, same - from)), rest_of(texts.first(count), same, depth + 1)}));
+    }
+    texts = texts.subspan(count);
+  }
+  return choice(std::move(either));
+}
 
 }  // namespace
 
@@ -85,6 +110,13 @@ Expression repeat(Expression what, std::uint32_t least, std::uint32_t most) {
 
 Expression maybe(Expression what) {
   return repeat(std::move(what), 0, 1);
+}
+
+Expression one_of(std::vector<std::string> texts) {
+  std::ranges::sort(texts);
+  const auto same = std::ranges::unique(texts);
+  texts.erase(same.begin(), same.end());
+  return rest_of(texts, 0, 0);
 }
 
 }  // namespace mlx::infer::grammar

@@ -43,6 +43,8 @@ Expression sequence(std::vector<Expression> parts);
 Expression choice(std::vector<Expression> parts);
 Expression repeat(Expression what, std::uint32_t least, std::uint32_t most);
 Expression maybe(Expression what);
+// One of these texts, at least one: what several of them begin with comes once, so that few places are open at a time.
+Expression one_of(std::vector<std::string> texts);
 
 struct Rule {
   std::string name;  // for messages
