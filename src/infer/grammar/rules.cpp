@@ -114,8 +114,7 @@ Expression maybe(Expression what) {
 
 Expression one_of(std::vector<std::string> texts) {
   std::ranges::sort(texts);
-  const auto same = std::ranges::unique(texts);
-  texts.erase(same.begin(), same.end());
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
   return rest_of(texts, 0, 0);
 }
 
