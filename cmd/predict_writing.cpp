@@ -21,11 +21,11 @@ namespace {
 
 constexpr std::size_t kLargestGrammar = std::size_t{2} << 20;
 
-struct Source {
+struct GrammarText {
   std::string text, what;
 };
 
-Source source_of(const std::string& word, bool itself, const char* option, Context& context) {
+GrammarText source_of(const std::string& word, bool itself, const char* option, Context& context) {
   if (itself) return {word, option};
   return {std::string(as_text(read_regular_file(join_path(context.folder(), word), kLargestGrammar))), printable(word)};
 }
@@ -40,7 +40,7 @@ std::shared_ptr<infer::grammar::TokenGrammar> grammar_of(const PredictOptions& o
   const auto& tokenizer = inputs.model.about().preprocessing.tokenizer;
   if (!tokenizer)
     fail(ErrorKind::kUsage, "{} has no tokenizer: a grammar is of text, not of numbers", inputs.version.name());
-  Source source;
+  GrammarText source;
   Rules rules;
   if (!options.grammar.empty()) {
     source = source_of(options.grammar, options.grammar.find("::=") != std::string::npos, "--grammar", context);

@@ -739,7 +739,7 @@ _mlx_command() {
       esac
       ;;
     'predict')
-      options='-o --out -s --split --device --top -p --prompt --tokens --logits --embed --pooling --normalize --chat --system --max-tokens --temperature --top-k --top-p --min-p --typical --repetition-penalty --frequency-penalty --presence-penalty --logit-bias --seed --count --stop --json -C -q --quiet -v --verbose --color -h --help'
+      options='-o --out -s --split --device --top -p --prompt --tokens --logits --embed --pooling --normalize --chat --system --max-tokens --temperature --top-k --top-p --min-p --typical --repetition-penalty --frequency-penalty --presence-penalty --logit-bias --seed --count --stop --grammar --schema --logprobs --speculate --draft --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
         [0-9]*) kind=file ;;
