@@ -1,8 +1,11 @@
 // mlx quantize: a smaller, faster child of a model, calibrated on data.
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -10,6 +13,7 @@
 #include "cmd/backend.h"
 #include "cmd/cli/cli.h"
 #include "cmd/data_memory.h"
+#include "cmd/quantization_text.h"
 #include "compress/quantize.h"
 #include "registry/repository.h"
 
@@ -20,14 +24,12 @@ constexpr std::int64_t kByKind = std::numeric_limits<std::int64_t>::min();  // t
 constexpr std::int64_t kLargestGroup = 65536;
 
 struct QuantizeOptions {
-  std::string model, to = "int8", data, split = "train", memory;
-  std::int64_t examples = kByKind, group = kByKind;
+  std::string model, to = "int8", method, calibrate, split = "train", memory, max_loss, max_kl, data, data_split;
+  std::int64_t examples = kByKind, group = kByKind, windows = kByKind;
   bool point = false, force = false;
 };
 
 compress::Groups groups_of(const QuantizeOptions& options) {
-  if (options.examples != kByKind) fail(ErrorKind::kUsage, "--examples is for --calibrate");
-  if (!options.memory.empty()) fail(ErrorKind::kUsage, "--memory is for --calibrate");
   compress::Groups groups;
   groups.bits = options.to == "int4" ? 4 : 8;
   if (options.group != kByKind) groups.size = options.group;
@@ -36,18 +38,74 @@ compress::Groups groups_of(const QuantizeOptions& options) {
   return groups;
 }
 
+// "0.5%" or 0.005, at least 0; nullopt if it was not given.
+std::optional<double> loss_of(const char* option, const std::string& text, bool share) {
+  if (text.empty()) return std::nullopt;
+  const bool percent = share && text.ends_with('%');
+  const std::size_t length = text.size() - (percent ? 1 : 0);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + length, value);
+  if (error != std::errc() || end != text.data() + length || !std::isfinite(value) || value < 0)
+    fail(ErrorKind::kUsage, "{}: expected {} of at least 0, got '{}'", option,
+         share ? "a share such as 0.5% or 0.005," : "a number", text);
+  return percent ? value / 100 : value;
+}
+
+// What is only for weights that are rounded on data.
+void check_no_text_options(const QuantizeOptions& options) {
+  const std::pair<const char*, bool> given[] = {{"--max-loss", !options.max_loss.empty()},
+                                                {"--max-kl", !options.max_kl.empty()},
+                                                {"--data", !options.data.empty()},
+                                                {"--data-split", !options.data_split.empty()},
+                                                {"--windows", options.windows != kByKind}};
+  for (const auto& [name, is_given] : given)
+    if (is_given) fail(ErrorKind::kUsage, "{} is for --method with --calibrate", name);
+}
+
+compress::TextOptions text_options(const QuantizeOptions& options) {
+  compress::TextOptions text;
+  text.plan.method = *compress::method_named(options.method);
+  text.plan.groups = groups_of(options);
+  text.bound = {loss_of("--max-loss", options.max_loss, true), loss_of("--max-kl", options.max_kl, false)};
+  text.data = options.data;
+  text.split = options.data_split;
+  if (options.windows == kByKind) return text;
+  if (options.windows < 1) fail(ErrorKind::kUsage, "--windows: expected at least 1, got {}", options.windows);
+  text.windows = options.windows;
+  return text;
+}
+
+// With --method weights in groups, without --calibrate too; with --calibrate alone int8 with ranges.
+void choose_way(const QuantizeOptions& options, compress::QuantizeOptions& quantize) {
+  if (!options.calibrate.empty() && !options.method.empty()) {
+    quantize.text = text_options(options);
+    return;
+  }
+  check_no_text_options(options);
+  if (options.calibrate.empty()) {
+    if (!options.method.empty() && options.method != "rtn")
+      throw Error(ErrorKind::kUsage, fmt::format("--method {} needs data", options.method), "add --calibrate DATASET");
+    if (options.examples != kByKind) fail(ErrorKind::kUsage, "--examples is for --calibrate");
+    if (!options.memory.empty()) fail(ErrorKind::kUsage, "--memory is for --calibrate");
+    quantize.groups = groups_of(options);
+    return;
+  }
+  if (options.to != "int8")
+    throw Error(ErrorKind::kUsage, "--calibrate without --method is for --to int8, which it finds ranges for",
+                "add --method gptq, or awq or rtn, for weights in groups");
+  if (options.group != kByKind)
+    throw Error(ErrorKind::kUsage, "--group is for weights in groups, not for int8 with ranges",
+                "leave --calibrate out, or add --method");
+}
+
 int run_quantize(const QuantizeOptions& options, Context& context) {
   const bool given = options.examples != kByKind;
   if (given && options.examples < 1)
     fail(ErrorKind::kUsage, "--examples: expected at least 1, got {}", options.examples);
   compress::QuantizeOptions quantize;
   quantize.model = options.model;
-  if (options.data.empty()) quantize.groups = groups_of(options);
-  if (!options.data.empty() && options.to != "int8")
-    fail(ErrorKind::kUsage, "--calibrate is for --to int8: weights of four bits are rounded without data");
-  if (!options.data.empty() && options.group != kByKind)
-    fail(ErrorKind::kUsage, "--group is for weights that are rounded without --calibrate");
-  quantize.dataset = options.data;
+  choose_way(options, quantize);
+  quantize.dataset = options.calibrate;
   quantize.split = options.split;
   if (given) quantize.calibration.examples = options.examples;
   quantize.point = options.point;
@@ -57,20 +115,21 @@ int run_quantize(const QuantizeOptions& options, Context& context) {
   quantize.budget = data_memory(allowed_memory(options.memory), context);
   const compress::QuantizeOutcome outcome =
       compress::quantize_version(context.repository(), quantize, context.progress());
+  const Json summary = parse_json(outcome.record, "run");
   const double ratio = static_cast<double>(outcome.to.bytes) / static_cast<double>(outcome.from.bytes);
   if (context.wants_json()) {
-    context.json({{"schema", "mlx.quantize/1"},
-                  {"unchanged", outcome.unchanged},
-                  {"from", outcome.from.name()},
-                  {"model", outcome.to.name()},
-                  {"digest", outcome.to.digest.text()},
-                  {"bytes_before", outcome.from.bytes},
-                  {"bytes", outcome.to.bytes}});
+    Json json = {{"schema", "mlx.quantize/1"},         {"unchanged", outcome.unchanged},
+                 {"from", outcome.from.name()},        {"model", outcome.to.name()},
+                 {"digest", outcome.to.digest.text()}, {"bytes_before", outcome.from.bytes},
+                 {"bytes", outcome.to.bytes}};
+    if (summary.contains("quantization")) json["quantization"] = summary["quantization"];
+    context.json(json);
   }
   context.line(fmt::format("{}  {}  {} of {}{}", context.bold(outcome.to.name()), outcome.to.digest.brief(), options.to,
                            outcome.from.name(), outcome.unchanged ? "  " + context.green("unchanged") : ""));
   context.line(fmt::format("  {} -> {} ({:.3f} of it)", format_bytes(outcome.from.bytes),
                            format_bytes(outcome.to.bytes), ratio));
+  if (summary.contains("quantization")) print_quantization(context, summary["quantization"], context.verbose());
   return 0;
 }
 
@@ -82,22 +141,31 @@ Command add_quantize() {
   command.name = "quantize";
   command.summary = "Make a smaller child of a model, with weights of four or eight bits";
   command.group = "work";
-  Option data = option("--calibrate", "DATASET", options->data, "The dataset whose activations set the ranges",
-                       Complete::kReference);
   command.options = {
       argument("MODEL", options->model, "The model's reference", Complete::kReference),
       choice("--to", "TYPE", {"int8", "int4"}, options->to, "The type of weights (default: int8)"),
-      data,
-      integer("--group", "N", options->group,
-              "Without --calibrate, of language models: weights with a common scale (default: 32)"),
+      choice("--method", "METHOD", {"rtn", "gptq", "awq"}, options->method,
+             "Weights of language models in groups, and how they are rounded (default without --calibrate: rtn)"),
+      option("--calibrate", "DATASET", options->calibrate,
+             "The dataset whose activations set the ranges, or with --method the rounding", Complete::kReference),
+      integer("--group", "N", options->group, "In groups: how many weights have a common scale (default: 32)"),
       option("-s,--split", "SPLIT", options->split, "Which split of it (default: train)"),
       integer("--examples", "N", options->examples,
               "How many images, rows or windows of text to calibrate on (default: 1024, of text 128)"),
+      option("--max-loss", "SHARE", options->max_loss,
+             "The most that the perplexity may rise by, such as 0.5%: layers stay wider until it holds"),
+      option("--max-kl", "NATS", options->max_kl, "The same for the Kullback-Leibler divergence, a token"),
+      option("-d,--data", "DATASET", options->data,
+             "The held-out text that the loss is measured on (default: that of --calibrate)", Complete::kReference),
+      option("--data-split", "SPLIT", options->data_split, "Which split of it (default: valid, or else test)"),
+      integer("--windows", "N", options->windows, "At most so many windows of it (default: 256)"),
       data_memory_option(options->memory),
       flag("--point", options->point, "Also move the worktree's pointer to the new version"),
       flag("--force", options->force, "Quantize although the answer is known"),
   };
-  command.examples = {"mlx quantize clf --to int8 --calibrate data/fashion --split train", "mlx quantize lm --to int4"};
+  command.examples = {"mlx quantize clf --to int8 --calibrate data/fashion --split train", "mlx quantize lm --to int4",
+                      "mlx quantize lm --to int4 --group 128 --method gptq --calibrate data/text --max-loss 1%"};
+  command.verbose = "type and error of each layer";
   command.run = [options](Context& context) { return run_quantize(*options, context); };
   return command;
 }

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cmd/describe.h"
+#include "cmd/quantization_text.h"
 #include "cmd/show_layers.h"
 #include "cmd/show_metric.h"
 #include "cmd/show_rank_log.h"
@@ -201,6 +202,7 @@ int show_version(const std::string& reference, bool stat, Context& context) {
   if (!erasure) registry::need_files_of(repository, version.name(), version.digest);
   const Json model = erasure ? Json() : model_summary(repository, version);
   const Json attached = attachments_json(repository, version);
+  const Json quantizations = erasure ? Json::array() : quantizations_of(repository, version);
   const registry::Names names(repository);
   std::optional<ModelLayers> layers;
   if (!model.is_null()) layers = model_layers(repository, version);
@@ -213,6 +215,7 @@ int show_version(const std::string& reference, bool stat, Context& context) {
     if (!model.is_null()) json["model"] = model;
     if (layers) add_layers(json, *layers);
     json["attachments"] = attached;
+    if (!quantizations.empty()) json["quantizations"] = quantizations;
     json["made_by"] = makings_json(repository, version);
     json["remarks"] = remarks_json(repository, version);
     json["false_claims"] = false_claims(repository, version);
@@ -248,6 +251,10 @@ int show_version(const std::string& reference, bool stat, Context& context) {
     field(context, "attached",
           fmt::format("{}  {}  by {}", one["kind"].get<std::string>(), one["name"].get<std::string>(),
                       person_name(names, one["actor"].get<std::string>())));
+  }
+  for (const Json& record : quantizations) {
+    context.line("\n" + context.bold("quantization"));
+    print_quantization(context, record, true);
   }
   if (layers) print_layers(context, *layers);
   if (erasure) return 0;

@@ -778,16 +778,22 @@ _mlx_command() {
       esac
       ;;
     'quantize')
-      options='--to --calibrate --group -s --split --examples --memory --point --force --json -C -q --quiet -v --verbose --color -h --help'
+      options='--to --method --calibrate --group -s --split --examples --max-loss --max-kl -d --data --data-split --windows --memory --point --force --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac
       case $2 in
         --to) kind='choice int8 int4' ;;
+        --method) kind='choice rtn gptq awq' ;;
         --calibrate) kind=reference ;;
         --group) kind=nothing ;;
         -s|--split) kind=nothing ;;
         --examples) kind=nothing ;;
+        --max-loss) kind=nothing ;;
+        --max-kl) kind=nothing ;;
+        -d|--data) kind=reference ;;
+        --data-split) kind=nothing ;;
+        --windows) kind=nothing ;;
         --memory) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;

@@ -1,25 +1,30 @@
-// The pass from a language model to one whose linear layers have weights of four or eight bits in groups, each with a
-// scale of its own (kernels/op_list.h, kLinearGroups). Needs no data: weights are rounded to the nearest (RTN), at the
-// scale that loses the least. Used by quantize.cpp.
+// The pass from a language model to one whose linear layers have weights of four or eight bits in groups (rounding.h).
+// group_weights() needs no data: weights are rounded to the nearest (RTN), at the scale that loses the least. Used by
+// quantize.cpp and layer_by_layer.cpp.
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <vector>
 
 #include "base/parallel.h"
+#include "compress/rounding.h"
 #include "nn/model.h"
 
 namespace mlx::compress {
 
-struct Groups {
-  int bits = 4;            // 4 or 8
-  std::int64_t size = 32;  // inputs of a group, a multiple of 32
+// The linear layers with weights of their own kind, by their index in the graph's nodes: parameters in f32, whole
+// groups of `size`. `left`: how many linear layers there are beside them.
+struct GroupableLayers {
+  std::vector<std::size_t> nodes;
+  std::int64_t left = 0;
 };
-
-// Rounds w to integers of so many bits, -8 … 7 or -127 … 127, which it writes to q. Returns their scale, which f16
-// holds exactly: for four bits the one of a few with the least squared error, for eight that of the largest weight.
-// NaN, and q is not written, if w is not finite; infinite if f16 cannot hold the scale.
-float round_group(std::span<const float> w, int bits, std::span<std::int8_t> q);
+// Throws kUsage if there is none.
+GroupableLayers groupable_layers(const graph::Graph& graph, std::int64_t size);
+// Makes a layer one with such weights, which it adds as NAME.groups and NAME.groups.scales. The weights that it had
+// stay in `weights`.
+void put_rounded(graph::Graph& graph, graph::Weights::Map& weights, std::size_t node, const SharedLayer& layer);
+// Removes what nothing reads, and names the precision by the fewest bits.
+void finish_groups(nn::Model& model, graph::Weights::Map weights);
 
 struct GroupedWeights {
   nn::Model model;

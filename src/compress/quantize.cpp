@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "compress/quantize_text.h"
+#include "compress/quantize_work.h"
 #include "compress/quantized_graph.h"
 #include "compress_sources.h"
 #include "graph/passes/passes.h"
@@ -22,24 +24,6 @@ void check_is_f32(const std::string& precision) {
   if (precision != "f32") fail(ErrorKind::kUsage, "the model is already {}, expected f32", precision);
 }
 
-// NaN would become an integer, and nobody would see it again.
-void check_finite(const nn::Model& model) {
-  for (const auto& [name, weight] : model.weights->all())
-    if (!graph::all_finite(weight->data(), weight->shape().dtype))
-      fail(ErrorKind::kCorrupt, "'{}' has weights that are not finite", name);
-}
-
-work::Work work_of(const QuantizeOptions& options, const registry::Version& model) {
-  work::Work work;
-  work.command = "quantize";
-  work.title = options.title;
-  work.inputs = {{"model", model.digest}};
-  work.numerics = {Digest::parse(MLX_COMPRESS_SOURCES), options.backend};
-  work.makes = {model.artifact};
-  work.force = options.force;
-  return work;
-}
-
 // Stores the child and moves the pointer, or finds the known answer.
 QuantizeOutcome run(registry::Repository& repository, const QuantizeOptions& options, const registry::Version& from,
                     const work::Work& work, const std::function<nn::Model()>& quantized, Progress& progress) {
@@ -52,7 +36,7 @@ QuantizeOutcome run(registry::Repository& repository, const QuantizeOptions& opt
   };
   const work::Outcome done = work::run_once(repository, work, body, progress);
   if (options.point) work::point_at(repository, done.versions[0]);
-  return {done.unchanged, from, done.versions[0]};
+  return {done.unchanged, from, done.versions[0], done.run.summary};
 }
 
 QuantizeOutcome calibrated(registry::Repository& repository, const QuantizeOptions& options,
@@ -61,7 +45,7 @@ QuantizeOutcome calibrated(registry::Repository& repository, const QuantizeOptio
   data::Reading divided;
   if (about.contains("data")) divided.division = infer::division_of(about["data"]);
   const data::Kind& kind = data::kind_of(repository.store(), data.digest, options.split, divided);
-  work::Work work = work_of(options, from);
+  work::Work work = quantize_work(options, from);
   work.inputs.emplace_back("data", data.digest);
   const std::int64_t examples =
       options.calibration.examples > 0 ? options.calibration.examples : calibration_examples(kind);
@@ -81,24 +65,48 @@ QuantizeOutcome calibrated(registry::Repository& repository, const QuantizeOptio
 
 QuantizeOutcome in_groups(registry::Repository& repository, const QuantizeOptions& options,
                           const registry::Version& from, const Groups& groups, Progress& progress) {
-  work::Work work = work_of(options, from);
+  work::Work work = quantize_work(options, from);
   work.params = canonical({{"group", groups.size}, {"method", "rtn"}, {"to", fmt::format("int{}", groups.bits)}});
   const auto quantized = [&] {
     const nn::Model model = nn::load_model_as_stored(repository.store(), from.digest);
-    if (!graph::is_language_model(graph::to_inference(model.graph))) {
-      throw Error(ErrorKind::kUsage, fmt::format("{} is no language model: its activations need ranges", from.name()),
-                  "--to int8 --calibrate DATASET finds them");
-    }
+    check_language_model(model, from);
     GroupedWeights made = group_weights(model, groups, repository.pool());
-    if (made.left > 0)
-      progress.warn(fmt::format("{} of {} linear layers stay f32: their inputs are not whole groups of {}", made.left,
-                                made.layers + made.left, groups.size));
+    warn_of_left_layers(made.layers, made.left, groups.size, progress);
     return std::move(made.model);
   };
   return run(repository, options, from, work, quantized, progress);
 }
 
 }  // namespace
+
+work::Work quantize_work(const QuantizeOptions& options, const registry::Version& model) {
+  work::Work work;
+  work.command = "quantize";
+  work.title = options.title;
+  work.inputs = {{"model", model.digest}};
+  work.numerics = {Digest::parse(MLX_COMPRESS_SOURCES), options.backend};
+  work.makes = {model.artifact};
+  work.force = options.force;
+  return work;
+}
+
+void check_finite(const nn::Model& model) {
+  for (const auto& [name, weight] : model.weights->all())
+    if (!graph::all_finite(weight->data(), weight->shape().dtype))
+      fail(ErrorKind::kCorrupt, "'{}' has weights that are not finite", name);
+}
+
+void check_language_model(const nn::Model& model, const registry::Version& version) {
+  if (graph::is_language_model(graph::to_inference(model.graph))) return;
+  throw Error(ErrorKind::kUsage, fmt::format("{} is no language model: its activations need ranges", version.name()),
+              "--to int8 --calibrate DATASET finds them");
+}
+
+void warn_of_left_layers(std::int64_t layers, std::int64_t left, std::int64_t group, Progress& progress) {
+  if (left == 0) return;
+  progress.warn(fmt::format("{} of {} linear layers stay f32: their inputs are not whole groups of {}", left,
+                            layers + left, group));
+}
 
 nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges) {
   check_is_f32(model.about().precision);
@@ -115,6 +123,7 @@ QuantizeOutcome quantize_version(registry::Repository& repository, const Quantiz
   const registry::Version from = work::resolve_model(repository, options.model);
   const Json about = nn::load_model_json(repository.store(), from.digest);
   check_is_f32(about.value("precision", "f32"));
+  if (options.text) return quantize_text(repository, options, from, about, progress);
   return options.groups ? in_groups(repository, options, from, *options.groups, progress)
                         : calibrated(repository, options, from, about, progress);
 }

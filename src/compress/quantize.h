@@ -8,6 +8,8 @@
 #include <string>
 
 #include "compress/group_weights.h"
+#include "compress/layer_by_layer.h"
+#include "compress/widths.h"
 #include "data/dataset.h"
 #include "infer/model.h"
 #include "kernels/backend.h"
@@ -30,11 +32,20 @@ graph::Tensors calibrate(const infer::Model& model, const data::Dataset& dataset
                          Progress& progress);
 nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges);
 
+// Weights in groups, rounded on calibration data; what it loses is measured on held-out text.
+struct TextOptions {
+  LayerPlan plan;
+  Bound bound;
+  std::string data, split;     // held-out; "": the dataset of the calibration, its split valid or else test
+  std::int64_t windows = 256;  // at most so many of it
+};
+
 struct QuantizeOptions {
-  std::string model, dataset, split;  // references; no dataset if weights are in groups
+  std::string model, dataset, split;  // references; no dataset if weights are rounded without
   Calibration calibration;
-  std::optional<Groups> groups;
-  bool point = false;  // move models/NAME.mlx too
+  std::optional<Groups> groups;     // without data
+  std::optional<TextOptions> text;  // with data; neither: int8 with ranges
+  bool point = false;               // move models/NAME.mlx too
   bool force = false;
   std::string title;
   data::MemoryBudget budget;  // of the data; changes no bit
@@ -43,6 +54,7 @@ struct QuantizeOptions {
 struct QuantizeOutcome {
   bool unchanged = false;
   registry::Version from, to;
+  std::string record;  // JSON: the run's summary; with TextOptions it says what is lost
 };
 QuantizeOutcome quantize_version(registry::Repository& repository, const QuantizeOptions& options, Progress& progress);
 

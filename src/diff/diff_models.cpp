@@ -59,6 +59,30 @@ void read_evaluations(registry::Repository& repository, const registry::Version&
   }
 }
 
+// What a version that was quantized on data, and the one that it was made of, have on the same held-out text.
+void read_quantizations(registry::Repository& repository, const registry::Version& made, const registry::Version& other,
+                        Metrics& of_made, Metrics& of_other) {
+  constexpr const char* kWhat = "quantization";
+  std::vector<registry::Attachment> attached = registry::attachments(repository, made.digest, kWhat);
+  std::ranges::stable_sort(attached, {}, &registry::Attachment::time);
+  for (const registry::Attachment& attachment : attached) {
+    if (!repository.store().has_blob(attachment.blob)) continue;
+    const Json record = parse_json(as_text(repository.store().read_blob(attachment.blob)), kWhat);
+    const Json& text = json_object(record, "measured_on", kWhat);
+    const std::string digest = json_string(text, "data", kWhat);
+    std::string name = Digest::parse(digest).brief();
+    for (const registry::Version& version : registry::versions(repository))
+      if (version.digest.text() == digest) name = version.name();
+    const std::string where =
+        fmt::format("{} {}, {} tokens", name, json_string(text, "split", kWhat), json_int(text, "tokens", kWhat));
+    const double before = json_number(record, "perplexity_before", kWhat);
+    of_made[{where, "perplexity"}] = json_number(record, "perplexity", kWhat);
+    of_made[{where, "kl_divergence"}] = json_number(record, "kl_divergence", kWhat);
+    of_made[{where, "top1_agreement"}] = json_number(record, "top1_agreement", kWhat);
+    if (json_string(record, "from", kWhat) == other.digest.text()) of_other[{where, "perplexity"}] = before;
+  }
+}
+
 Metrics metrics_of(registry::Repository& repository, const registry::Version& version,
                    const std::optional<registry::Run>& run) {
   Metrics metrics;
@@ -91,7 +115,9 @@ ModelDiff diff_models(registry::Repository& repository, const registry::Version&
     // What model.json says already.
     std::erase_if(diff.training, [](const ValueChange& change) { return change.path.starts_with("model."); });
   }
-  const Metrics here = metrics_of(repository, before, old_run), there = metrics_of(repository, after, new_run);
+  Metrics here = metrics_of(repository, before, old_run), there = metrics_of(repository, after, new_run);
+  read_quantizations(repository, before, after, here, there);
+  read_quantizations(repository, after, before, there, here);
   std::set<Metrics::key_type> keys;
   for (const auto& [key, value] : here) keys.insert(key);
   for (const auto& [key, value] : there) keys.insert(key);

@@ -195,18 +195,6 @@ Model read_description(const Files& files) {
   return model;
 }
 
-// Tensors in half precision are widened if and when they are used as f32.
-graph::Weights in_f32(const graph::Graph& graph, const graph::Weights& stored) {
-  graph::Weights::Map all = stored.all();
-  for (const graph::Value& value : graph.values) {
-    const auto found = all.find(value.name);
-    if (found == all.end()) continue;
-    if (becomes_f32(value, found->second->shape()))
-      found->second = std::make_shared<const graph::Weight>(found->second);
-  }
-  return graph::Weights(std::move(all));
-}
-
 Model read_as_stored(const Files& files) {
   Model model = read_description(files);
   const std::string what = files.place(kWeightsFile);
@@ -265,6 +253,16 @@ store::ManifestSummary store_model(store::Store& store, const Model& model, Late
   const std::unique_ptr<store::Batch> batch = store.begin();
   const Digest content = batch->add_stream(stream.read, stream.size);
   return store_files(*batch, model, {kWeightsFile, store::kModeFile, stream.size, content});
+}
+
+graph::Weights in_f32(const graph::Graph& graph, const graph::Weights& stored) {
+  graph::Weights::Map all = stored.all();
+  for (const graph::Value& value : graph.values) {
+    const auto found = all.find(value.name);
+    if (found != all.end() && becomes_f32(value, found->second->shape()))
+      found->second = std::make_shared<const graph::Weight>(found->second);
+  }
+  return graph::Weights(std::move(all));
 }
 
 std::string architecture_of(const Model& model) {

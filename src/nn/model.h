@@ -58,6 +58,8 @@ bool is_model_folder(const std::string& folder);
 Model load_model_as_stored(const store::Store& store, const Digest& manifest);
 // load_model without the weights.
 Model load_description(const store::Store& store, const Digest& manifest);
+// Weights as the graph has them: those in half precision count as f32 (late weights), the others are shared.
+graph::Weights in_f32(const graph::Graph& graph, const graph::Weights& stored);
 // The name of the architecture that an outside model had there: "LlamaForCausalLM"; "" for others.
 std::string architecture_of(const Model& model);
 // Only model.json, for listings.

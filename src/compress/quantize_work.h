@@ -1,0 +1,17 @@
+// What all ways to quantize a version have in common. Used by quantize.cpp and quantize_text.cpp.
+#pragma once
+
+#include "compress/quantize.h"
+#include "work/work.h"
+
+namespace mlx::compress {
+
+// The work without its parameters and its data.
+work::Work quantize_work(const QuantizeOptions& options, const registry::Version& model);
+// NaN would become an integer, and nobody would see it again. Throws kCorrupt, with the weights' name.
+void check_finite(const nn::Model& model);
+// Throws kUsage if the model's activations need ranges.
+void check_language_model(const nn::Model& model, const registry::Version& version);
+void warn_of_left_layers(std::int64_t layers, std::int64_t left, std::int64_t group, Progress& progress);
+
+}  // namespace mlx::compress
