@@ -103,11 +103,11 @@ double power(double x, int eighths) {
 
 // Scales whose largest and smallest multiply to 1.
 std::vector<float> scales_at(std::span<const double> sizes, int eighths) {
-  std::vector<double> scales;
-  for (const double size : sizes) scales.push_back(power(size, eighths));
+  std::vector<double> scales(sizes.size());
+  std::ranges::transform(sizes, scales.begin(), [&](double size) { return power(size, eighths); });
   const double middle = std::sqrt(*std::ranges::max_element(scales) * *std::ranges::min_element(scales));
-  std::vector<float> out;
-  for (const double scale : scales) out.push_back(static_cast<float>(scale / middle));
+  std::vector<float> out(scales.size());
+  std::ranges::transform(scales, out.begin(), [&](double scale) { return static_cast<float>(scale / middle); });
   return out;
 }
 
@@ -187,6 +187,7 @@ std::vector<float> awq_scales(const std::vector<NamedWeight>& weights, const Fol
                               const Groups& groups, const Engine& engine) {
   const std::vector<double> sizes = sizes_of(fold, facts);
   std::vector<std::vector<float>> exact;
+  exact.reserve(weights.size());
   for (const NamedWeight& each : weights)
     exact.push_back(product(facts.sample, scaled(*each.weight, {}, {}, engine.pool), engine));
   std::vector<float> best;

@@ -75,7 +75,7 @@ std::shared_ptr<const graph::Weight> divided_vector(const graph::Weight& w, std:
   out.shape.dtype = graph::DType::kF32;
   kernels::Shape flat = out.shape;
   flat.rank = 2, flat.dims[0] = 1, flat.dims[1] = out.shape.dims[0], flat.dtype = w.shape().dtype;
-  const std::vector<float> from = row_of(graph::Weight(flat, w.data(), nullptr), 0);
+  const std::vector<float> from = row_of(graph::Weight(flat, w.data(), graph::Backing{}), 0);
   out.data.resize(out.shape.bytes());
   auto* const to = reinterpret_cast<float*>(out.data.data());
   std::ranges::copy(from, to);
@@ -191,18 +191,16 @@ class Walk {
     return observer;
   }
 
-  // One layer at each width, and what the narrowest loses.
+  // One layer at each width, and what it loses.
   template <typename Round>
   void round(QuantizedLayer& layer, const std::shared_ptr<const graph::Weight>& weight, const InputFacts& facts,
              Round round_to) {
-    Groups groups = plan_.groups;
-    layer.widths.push_back(share(round_to(groups)));
-    if (groups.bits == 4 && plan_.wider) {
-      groups.bits = 8;
-      layer.widths.push_back(share(round_to(groups)));
-    }
     const auto exact = product(facts.sample, scaled(*weight, {}, {}, engine_.pool), engine_);
-    layer.error = relative_error(exact, product(facts.sample, layer.widths[0], engine_));
+    for (const int bits : {4, 8}) {
+      if (bits < plan_.groups.bits || (bits > plan_.groups.bits && !plan_.wider)) continue;
+      layer.widths.push_back(share(round_to(Groups{bits, plan_.groups.size})));
+      layer.errors.push_back(relative_error(exact, product(facts.sample, layer.widths.back(), engine_)));
+    }
     progress_.advance(1);
   }
 

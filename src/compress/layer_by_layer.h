@@ -35,7 +35,7 @@ struct QuantizedLayer {
   std::string name;
   std::size_t node = 0;             // its index in the graph's nodes
   std::vector<SharedLayer> widths;  // the fewest bits first
-  double error = 0;                 // the relative error of its output, with the fewest bits (products.h)
+  std::vector<double> errors;       // the relative error of its output, for each (products.h)
   // AWQ: what the weights' columns are multiplied by, and the rows divided by; empty: nothing.
   std::vector<float> columns, rows;
   std::int64_t stored_bytes = 0;  // of its weights as the model has them

@@ -38,6 +38,11 @@ RowLikeness compared(std::span<const float> before, std::span<const float> after
           std::max(0.0, kl + all_after - all_before), first - before.begin() == second - after.begin(), true};
 }
 
+nn::Model in_f32(nn::Model model) {
+  model.weights = std::make_shared<const graph::Weights>(nn::in_f32(model.graph, *model.weights));
+  return model;
+}
+
 }  // namespace
 
 double Likeness::perplexity_before() const {
@@ -56,7 +61,7 @@ std::int64_t compared_at_once(const TextWindows& windows, std::int64_t vocabular
 
 struct Comparison::Runner {
   Runner(nn::Model about, const Engine& engine)
-      : model(std::move(about), engine.backend, engine.pool), session(model) {}
+      : model(in_f32(std::move(about)), engine.backend, engine.pool), session(model) {}
 
   infer::Logits run(const TextWindows& windows, std::int64_t first, std::int64_t count) {
     data::BatchView batch;

@@ -25,7 +25,8 @@ struct Likeness {
 // Both models run over the same windows, with the same kernels. Sums have one order.
 class Comparison {
  public:
-  // `keep`: keeps what the first model says, which takes memory, for many comparisons. Throws kNo if it is not finite.
+  // Weights of either may be in half precision. `keep`: keeps what the first model says, which takes memory, for many
+  // comparisons. Throws kNo if it is not finite.
   Comparison(nn::Model before, TextWindows windows, bool keep, const Engine& engine);
   ~Comparison();
   Comparison(const Comparison&) = delete;

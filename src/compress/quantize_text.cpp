@@ -42,7 +42,7 @@ std::string held_out_split(registry::Repository& repository, const registry::Ver
 
 Json layer_json(const QuantizedLayer& layer, std::size_t width, const Widths& widths, std::size_t index) {
   const bool rounded = width < layer.widths.size();
-  Json out = {{"name", layer.name}, {"error", layer.error}};
+  Json out = {{"name", layer.name}, {"error", rounded ? layer.errors[width] : 0.0}};
   out["type"] = rounded ? fmt::format("int{}", layer.widths[width].bits) : "stored";
   if (!widths.gains.empty()) out["gain"] = widths.gains[index];
   if (!layer.columns.empty()) out["scaled"] = true;
@@ -137,7 +137,7 @@ class TextQuantizer {
   Widths choose(const nn::Model& model, const QuantizedLayers& layers, const TextWindows& windows,
                 const TextWindows& held_out) {
     nn::Model before = model;
-    before.weights = std::make_shared<const graph::Weights>(nn::in_f32(model.graph, *model.weights));
+    before.weights = std::make_shared<const graph::Weights>(nn::in_f32(model.graph, *model.weights));  // for both
     const graph::Graph& graph = layers.model.graph;
     const std::int64_t vocabulary = graph.value(graph.outputs[0]).dims.back().size;
     const std::int64_t few = std::clamp<std::int64_t>(kOrderLogits / (windows.length * vocabulary), 1, kOrderWindows);

@@ -138,3 +138,31 @@ open("nets/nan/weights.safetensors", "wb").write(data)
 PY
 expect 0 mlx import model nets/nan --name broken
 error 6 "not finite" mlx quantize broken --method gptq --calibrate data/words
+
+# Models of other programs: heads with norms, tied heads, weights in BF16, biases. With awq and a bound that eight bits
+# just miss, some layers stay as they are stored, with scales folded into others.
+python3 - <<'PY'
+import os, random
+random.seed(7)
+os.makedirs("data/mill")
+words = ["the", "mill", "stone", "river", "by", "turns", "old", "."]
+for name, count in (("train", 900), ("test", 300)):
+    open(f"data/mill/{name}.txt", "w").write(" ".join(random.choice(words) for _ in range(count)))
+PY
+mlx add data/mill >/dev/null 2>&1
+mlx commit -m mill >/dev/null
+for name in Qwen2 Qwen3 Phi3 Gemma3 GPT2; do
+  [ $name = GPT2 ] && architecture=GPT2LMHeadModel || architecture=${name}ForCausalLM
+  WIDTH=32 HEAD=8 HIDDEN=64 python3 "$here/decoder_folder.py" $architecture "theirs/$name" BF16
+  expect 0 mlx import model "theirs/$name" --name "$name"
+  for method in gptq awq; do
+    expect 0 mlx quantize "$name@v1" --to int8 --method $method --calibrate data/mill --examples 6 --json
+    kl=$(json "d['quantization']['kl_divergence']") measured=$(json "d['quantization']['measured_on']['split']")
+    same "$(json "0 <= $kl < 0.02"), $measured" "True, test"
+  done
+  expect 0 mlx quantize "$name@v1" --to int8 --method awq --calibrate data/mill --examples 6 --max-kl "$(python3 -c "print($kl * 0.9)")" --json
+  same "$(json "d['quantization']['kl_divergence'] <= $kl * 0.9, {l['type'] for l in d['quantization']['layers']} == {'int8', 'stored'}")" "(True, True)"
+done
+rm theirs/Phi3/tokenizer.json
+expect 0 mlx import model theirs/Phi3 --name bare
+error 2 "the model has no tokenizer" mlx quantize bare --method gptq --calibrate data/mill

@@ -27,11 +27,20 @@ using compress::TextWindows;
 
 constexpr std::int64_t kLetters = 40;
 
+// Biases, and what norms add, are not 0, as they are before a training.
 nn::Model small_model(const std::string& family) {
-  return infer::test::model_of_config(
-      fmt::format("family = \"{}\"\nlayers = 2\nwidth = 64\nheads = 4\ncontext = 32\n{}", family,
-                  family == "llama" ? "kv_heads = 2\nhidden = 96\n" : ""),
-      kLetters, 4);
+  nn::Model model =
+      infer::test::model_of_config(fmt::format("family = \"{}\"\nlayers = 2\nwidth = 64\nheads = 4\ncontext = 32\n{}",
+                                               family, family == "llama" ? "kv_heads = 2\nhidden = 96\n" : ""),
+                                   kLetters, 4);
+  graph::Tensors tensors = model.weights->tensors();
+  for (auto& [name, tensor] : tensors) {
+    if (!name.ends_with("bias") && !name.ends_with("beta")) continue;
+    auto* const to = reinterpret_cast<float*>(tensor.data.data());
+    for (std::int64_t i = 0; i < tensor.shape.count(); ++i) to[i] = 0.3f * std::sin(static_cast<float>(3 * i));
+  }
+  model.weights = std::make_shared<const graph::Weights>(std::move(tensors));
+  return model;
 }
 
 // Some letters are frequent.
@@ -123,17 +132,17 @@ TEST_CASE("layer by layer: data make the model likelier to itself; eight bits lo
     const auto compared = [&](Method method, int bits) {
       const QuantizedLayers layers = quantized(model, method, bits, engine);
       CHECK(layers.left == 0);
-      for (const compress::QuantizedLayer& layer : layers.layers) CHECK(layer.error < (bits == 4 ? 0.25 : 0.03));
+      for (const compress::QuantizedLayer& layer : layers.layers) CHECK(layer.errors.at(0) < (bits == 4 ? 0.25 : 0.03));
       const nn::Model made = compress::with_widths(layers, all_at(layers, 0), pool);
       CHECK(made.precision == (bits == 4 ? "int4" : "int8"));
       return held_out.with(made, silent);
     };
     const Likeness rtn = compared(Method::kRtn, 4), gptq = compared(Method::kGptq, 4), awq = compared(Method::kAwq, 4);
-    MESSAGE(family << ": KL " << rtn.kl_divergence << " rtn, " << gptq.kl_divergence << " gptq, " << awq.kl_divergence
-                   << " awq");
+    MESSAGE(std::string(family) << ": KL " << rtn.kl_divergence << " rtn, " << gptq.kl_divergence << " gptq, "
+                                << awq.kl_divergence << " awq");
     CHECK(gptq.kl_divergence < rtn.kl_divergence);
     CHECK(awq.kl_divergence < rtn.kl_divergence);
-    CHECK(compared(Method::kGptq, 8).kl_divergence < 0.1 * gptq.kl_divergence);
+    CHECK(compared(Method::kGptq, 8).kl_divergence < 0.3 * gptq.kl_divergence);
     CHECK(rtn.tokens == 16 * 32);
     CHECK(rtn.top1 > 0.5);
   }
