@@ -53,6 +53,28 @@ std::vector<Evaluated> evaluations(registry::Repository& repository, const Diges
   return found;
 }
 
+std::optional<QuantizationLoss> quantization_loss(registry::Repository& repository, const Digest& version) {
+  constexpr const char* kWhat = "quantization";
+  std::vector<registry::Attachment> attached = registry::attachments(repository, version, kWhat);
+  std::ranges::stable_sort(attached, [](const auto& a, const auto& b) { return a.time > b.time; });
+  for (const registry::Attachment& a : attached) {
+    const std::optional<Bytes> blob = if_here([&] { return repository.store().read_blob(a.blob); });
+    if (!blob) continue;
+    const Json record = parse_json(as_text(*blob), kWhat);
+    const Json& text = json_object(record, "measured_on", kWhat);
+    QuantizationLoss loss;
+    loss.dataset = dataset_name(repository, Digest::parse(json_string(text, "data", kWhat)));
+    loss.split = json_string(text, "split", kWhat);
+    loss.tokens = json_int(text, "tokens", kWhat);
+    loss.perplexity_before = json_number(record, "perplexity_before", kWhat);
+    loss.perplexity = json_number(record, "perplexity", kWhat);
+    loss.kl_divergence = json_number(record, "kl_divergence", kWhat);
+    loss.top1_agreement = json_number(record, "top1_agreement", kWhat);
+    return loss;
+  }
+  return std::nullopt;
+}
+
 ModelFacts model_facts(registry::Repository& repository, const registry::Version& version) {
   ModelFacts facts;
   facts.version = version;
@@ -67,6 +89,7 @@ ModelFacts model_facts(registry::Repository& repository, const registry::Version
                              json_string(preprocessing, "target", "model.json: preprocessing") != "class";
   if (model.contains("labels") && !other_targets) facts.classes = json_array(model, "labels", "model.json").size();
   facts.evaluations = evaluations(repository, version.digest);
+  facts.loss = quantization_loss(repository, version.digest);
   return facts;
 }
 

@@ -18,6 +18,13 @@ struct Evaluated {
   std::string dataset;  // "data/fashion@v1"
 };
 
+// What quantization on calibration data cost, on held-out text (mlx-quantize(1)).
+struct QuantizationLoss {
+  std::string dataset, split;
+  std::int64_t tokens = 0;
+  double perplexity_before = 0, perplexity = 0, kl_divergence = 0, top1_agreement = 0;
+};
+
 struct ModelFacts {
   registry::Version version;
   std::string family, precision;  // "cnn", "int8"
@@ -25,6 +32,7 @@ struct ModelFacts {
   std::size_t classes = 0;
   std::vector<Evaluated> evaluations;        // newest first, one for each dataset and split
   const Evaluated* main_evaluation() const;  // of split "test" if there is one; null if there is none
+  std::optional<QuantizationLoss> loss;      // the newest
 };
 
 using Points = std::vector<std::pair<double, double>>;  // x: epoch or step

@@ -203,8 +203,18 @@ std::string quantization_section(const Facts& facts) {
         {"Size", bytes(before.version.bytes), bytes(after.version.bytes),
          fmt::format("{:.3f}×", static_cast<double>(after.version.bytes) / static_cast<double>(before.version.bytes))});
   }
+  if (const std::optional<QuantizationLoss>& loss = after.loss) {
+    const std::string text =
+        fmt::format(" on {} tokens of {} {}", loss->tokens, escape(loss->dataset), escape(loss->split));
+    table.rows.push_back({"Perplexity" + text, fmt::format("{:.4f}", loss->perplexity_before),
+                          fmt::format("{:.4f}", loss->perplexity),
+                          fmt::format("{:+.2f} %", 100 * (loss->perplexity / loss->perplexity_before - 1))});
+    table.rows.push_back({"KL divergence" + text, "", fmt::format("{:.3g}", loss->kl_divergence), ""});
+    table.rows.push_back({"Top-1 agreement" + text, "", percent(loss->top1_agreement), ""});
+  }
   std::string content = to_html(table);
-  if (!there) content += "<p class=\"soft\">Evaluate both on the same split to see what quantization changed.</p>";
+  if (!there && !after.loss)
+    content += "<p class=\"soft\">Evaluate both on the same split to see what quantization changed.</p>";
   return section("quantization", "Quantization, before and after", content);
 }
 

@@ -63,6 +63,8 @@ for method in rtn gptq awq; do
   same "$(json "d['quantizations'][0]['kl_divergence']")" "$four"
   expect 0 mlx diff lm@v1 "$version" --json
   same "$(json "[(m['before'], m['after']) for m in d['comparisons'][0]['model']['metrics'] if m['metric'] == 'perplexity' and 'tokens' in m['on']]")" "[($before, $after)]"
+  expect 0 mlx report "$version" -o report.html
+  has "$(cat report.html)" "<th scope=\"row\">KL divergence on 2234 tokens of data/words@v1 valid</th>"
   expect 0 quantize --to int8 --method $method --json
   same "$(json "d['quantization']['kl_divergence'] < 0.5 * $four")" True
   expect 0 mlx predict "$version" --prompt "mill sto" --temperature 0 --max-tokens 2
