@@ -165,7 +165,7 @@ Command add_quantize() {
   };
   command.examples = {"mlx quantize clf --to int8 --calibrate data/fashion --split train", "mlx quantize lm --to int4",
                       "mlx quantize lm --to int4 --group 128 --method gptq --calibrate data/text --max-loss 1%"};
-  command.verbose = "type and error of each layer";
+  command.verbose = "Show type and error of each layer";
   command.run = [options](Context& context) { return run_quantize(*options, context); };
   return command;
 }

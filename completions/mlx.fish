@@ -825,7 +825,7 @@ complete -c mlx -n '__mlx_at "quantize"' -l force -d 'Quantize although the answ
 complete -c mlx -n '__mlx_at "quantize"' -l json -d 'Print one JSON document'
 complete -c mlx -n '__mlx_at "quantize"' -s C -x -a '(__fish_complete_directories)' -d 'Run as if started in this folder'
 complete -c mlx -n '__mlx_at "quantize"' -s q -l quiet -d 'Print results and errors only'
-complete -c mlx -n '__mlx_at "quantize"' -s v -l verbose -d 'type and error of each layer, and say more about what is done'
+complete -c mlx -n '__mlx_at "quantize"' -s v -l verbose -d 'Show type and error of each layer, and say more about what is done'
 complete -c mlx -n '__mlx_at "quantize"' -l color -x -a 'auto always never' -d 'When to use colour'
 complete -c mlx -n '__mlx_at "quantize"' -s h -l help -d 'Print this help'
 complete -c mlx -n '__mlx_at "serve"' -f -a '(__mlx_words reference)'

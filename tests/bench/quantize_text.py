@@ -2,10 +2,10 @@
 """Trains a small llama on the King James Bible (Debian's bible-kjv, bible-kjv-text) and prints what each way to quantize
 its weights loses on the last twentieth, which it has not seen: perplexity, KL divergence, top-1 agreement, size.
 
-  tests/bench/quantize_text.py build/release/mlx [--epochs N] [--examples N] [--bound SHARE]
+  tests/bench/quantize_text.py build/release/mlx [--epochs N] [--examples N] [--max-kl NATS]
 
 Everything is done by mlx: `mlx train`, then `mlx quantize --method … --calibrate` on windows of the training text. The last
-row is the narrowest model that --max-loss lets through.
+row is the narrowest model that --max-kl lets through.
 """
 import argparse
 import json
@@ -52,7 +52,7 @@ def main():
     parser.add_argument("mlx")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--examples", type=int, default=128)
-    parser.add_argument("--bound", default="0.5%")
+    parser.add_argument("--max-kl", default="0.002")
     args = parser.parse_args()
     if not shutil.which("bible"):
         sys.exit("quantize_text.py: needs Debian's packages bible-kjv and bible-kjv-text")
@@ -103,7 +103,7 @@ def main():
             for group in (32, 128):
                 for method in ("rtn", "gptq", "awq"):
                     row(f"{to} {method} of {group}", ["--to", to, "--group", str(group), "--method", method])
-        row(f"int4 gptq of 128, {args.bound}", ["--to", "int4", "--group", "128", "--method", "gptq", "--max-loss", args.bound])
+        row(f"int4 gptq of 128, {args.max_kl}", ["--to", "int4", "--group", "128", "--method", "gptq", "--max-kl", args.max_kl])
 
 
 if __name__ == "__main__":
