@@ -79,10 +79,12 @@ std::vector<std::int32_t> tokens_of(const PlacedText& text, const data::Tokenize
   return tokens;
 }
 
+// Bytes of the text that are not UTF-8 appear as U+FFFD, as in --json.
 std::string json_line(const PlacedText& text, std::size_t tokens, const std::vector<float>& vector) {
   std::string numbers;
   for (const float x : vector) numbers += fmt::format("{}{}", numbers.empty() ? "" : ",", x);
-  return fmt::format("{{\"embedding\":[{}],\"text\":{},\"tokens\":{}}}\n", numbers, canonical(text.text), tokens);
+  const std::string quoted = Json(text.text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return fmt::format("{{\"embedding\":[{}],\"text\":{},\"tokens\":{}}}\n", numbers, quoted, tokens);
 }
 
 // Vectors in the form that the file's name asks for.

@@ -79,6 +79,14 @@ sum=$(sha256sum <rows.npy)
 expect 0 env MLX_THREADS=1 "$mlx_binary" predict llama texts.txt --embed rows.npy
 same "$(sha256sum <rows.npy)" "$sum"
 
+# bug: bytes that are not UTF-8 stopped JSON lines with an error about a string, after all texts were computed.
+printf 'mill \377 \303(\n' >bytes.txt
+expect 0 mlx predict llama bytes.txt --embed bytes.npy
+expect 0 mlx predict llama bytes.txt --embed bytes.jsonl
+check "line = json.loads(open('bytes.jsonl', 'rb').read().decode())
+assert line['text'] == 'mill \ufffd \ufffd(', line
+assert struct.unpack('<8f', struct.pack('<8f', *line['embedding'])) == npy('bytes.npy')[0]" "bytes"
+
 # Bad requests.
 refused() { # CODE TEXT OPTIONS...
   local code=$1 text=$2
