@@ -84,6 +84,9 @@ int export_model(const ModelExport& options, Context& context) {
   registry::Repository& repository = context.repository();
   const registry::Version version = work::resolve_model(repository, options.reference);
   const std::string path = absolute_path(join_path(context.folder(), options.out));
+  if (path.starts_with(repository.mlx_folder() + "/"))
+    throw Error(ErrorKind::kUsage, fmt::format("--out {}: inside the repository's own files", printable(options.out)),
+                "name a place outside of .mlx");
   const bool folder = options.format != "gguf";
   const convert::WrittenModel written =
       files_of(options, nn::load_model_as_stored(repository.store(), version.digest), version.name(), path);

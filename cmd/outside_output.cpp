@@ -84,6 +84,8 @@ void write_file(const std::string& path, const OutsideFile& file, store::Disk& d
 }  // namespace
 
 bool is_written(const std::string& path, bool folder, const std::vector<OutsideFile>& files, Context& context) {
+  if (!path_exists(path) && !is_folder(parent_path(path)))
+    fail(ErrorKind::kNotFound, "{}: there is no folder {}", printable(path), printable(parent_path(path)));
   if (!path_exists(path) || (folder && is_folder(path) && list_folder(path).empty())) return false;
   Stage stage(context.progress(), "comparing", files);
   if (holds_all(path, folder, files, stage)) return true;
@@ -92,8 +94,6 @@ bool is_written(const std::string& path, bool folder, const std::vector<OutsideF
 }
 
 void write_outside(const std::string& path, bool folder, const std::vector<OutsideFile>& files, Context& context) {
-  if (!is_folder(parent_path(path)))
-    fail(ErrorKind::kNotFound, "{}: there is no folder {}", printable(path), printable(parent_path(path)));
   NewFolder made(path, "export");
   {
     Stage stage(context.progress(), "writing", files);

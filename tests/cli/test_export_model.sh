@@ -211,6 +211,9 @@ refused 2 "a model is not written to standard output" llama --format gguf --out 
 refused 3 "nobody" nobody --format hf --out none
 refused 2 "is a dataset" data/words --format hf --out none
 refused 3 "there is no folder" llama --format hf --out nowhere/none
+# bug: a dry run promised what cannot be; a model was written between the repository's own files.
+error 3 "there is no folder" mlx export model llama --format hf --out nowhere/none -n
+error 2 "inside the repository's own files" mlx export model llama --format hf --out .mlx/packs/none
 refused 2 "--shard is for --format hf" llama --format gguf --shard 1GB --out none
 refused 2 "--shard 12: expected at least" llama --format hf --shard 12 --out none
 refused 2 "size" llama --format hf --shard many --out none
