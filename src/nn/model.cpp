@@ -52,7 +52,7 @@ Content read_whole(const store::BlobReader& reader) {
 
 // A large file of weights, mapped from the cache of whole files: after the first time nothing is unpacked or copied,
 // and what kernels do not read takes no memory. Nothing from an encrypted store, whose plain bytes stay off the disk,
-// or if the cache cannot be written, or would fill the disk.
+// or if the cache cannot be written, or would fill the disk, or if somebody empties it meanwhile.
 std::optional<Content> from_cache(const store::Store& store, const store::Entry& entry) {
   constexpr std::uint64_t kLeast = std::uint64_t{64} << 20;
   if (entry.size < kLeast || store.encrypted()) return std::nullopt;
@@ -63,7 +63,7 @@ std::optional<Content> from_cache(const store::Store& store, const store::Entry&
     if (!room && !cache.has(entry)) return std::nullopt;
     return mapped(cache.obtain(entry, progress));
   } catch (const Error& error) {
-    if (error.kind != ErrorKind::kIo) throw;
+    if (error.kind != ErrorKind::kIo && error.kind != ErrorKind::kNotFound) throw;
     return std::nullopt;
   }
 }

@@ -24,6 +24,7 @@ namespace {
 
 constexpr std::string_view kTemporary = "tmp-";
 constexpr std::size_t kReadSize = std::size_t{1} << 20;
+constexpr std::size_t kBootDigits = 16, kPartDigits = 2, kRestDigits = 62;
 
 std::string cache_folder(const std::string& folder) {
   return join_path(folder, "cache/files");
@@ -55,7 +56,8 @@ void seal(const std::string& path, const Entry& entry) {
 }
 
 bool holds(const std::string& path, const Entry& entry, const Interruption& interruption) {
-  Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  // O_NONBLOCK: a named pipe would wait for its writer.
+  Fd fd(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
   if (static_cast<std::uint64_t>(status.st_size) != entry.size) return false;
@@ -68,6 +70,29 @@ bool holds(const std::string& path, const Entry& entry, const Interruption& inte
     offset += count;
   }
   return offset == entry.size && hash.finish() == entry.content;
+}
+
+bool is_hex_of(std::string_view name, std::size_t digits) {
+  return name.size() == digits && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+bool is_cached_name(std::string_view name) {
+  return is_hex_of(name.ends_with(".x") ? name.substr(0, name.size() - 2) : name, kRestDigits);
+}
+
+// The names of the folders in `path` that the cache made. A link in the place of one may lead anywhere, so that nothing
+// is read, written or removed behind it.
+std::vector<std::string> folders_in(const std::string& path, std::size_t digits) {
+  std::vector<std::string> names;
+  for (const FolderEntry& entry : list_entries(path))
+    if (entry.is_real_folder && is_hex_of(entry.name, digits)) names.push_back(entry.name);
+  return names;
+}
+
+void make_real_folder(Disk& disk, const std::string& store, const std::string& path) {
+  if (!is_folder(path)) disk.sync_folder(store);  // a disk that refuses to write, as in others' clones, says so here
+  make_folders(path);
+  if (!is_real_folder(path)) fail(ErrorKind::kIo, "{}: a link in the cache of whole files, not a folder", path);
 }
 
 // Whether the process of "tmp-PID-N", of this boot, still runs.
@@ -91,8 +116,8 @@ FileCache::FileCache(const Store& store) : store_(store), disk_(store.disk()) {
   const std::string files = cache_folder(store.folder()), boot = boot_id();
   boot_known_ = boot.find_first_not_of('0') != std::string::npos;
   folder_ = join_path(files, boot);
-  make_folders(folder_);
-  for (const std::string& name : list_folder(files)) {
+  make_real_folder(disk_, store.folder(), folder_);
+  for (const std::string& name : folders_in(files, kBootDigits)) {
     if (name != boot) earlier_.push_back(join_path(files, name));
   }
 }
@@ -105,12 +130,13 @@ bool FileCache::is_good(const std::string& path, const Entry& entry) const {
 }
 
 bool FileCache::has(const Entry& entry) const {
-  return is_good(join_path(folder_, name_of(entry)), entry);
+  const std::string path = join_path(folder_, name_of(entry));
+  return is_real_folder(parent_path(path)) && is_good(path, entry);
 }
 
 // Takes over a file of an earlier boot after reading it. If it has other content, removes it and returns false.
 bool FileCache::adopt(const std::string& from, const std::string& to, const Entry& entry) {
-  if (!stat_link(from)) return false;
+  if (!is_real_folder(parent_path(from)) || !stat_link(from)) return false;
   if (!holds(from, entry, store_.interruption())) {
     disk_.remove(from);
     return false;
@@ -136,11 +162,11 @@ void FileCache::make(const std::string& path, const Entry& entry, Progress& prog
 std::string FileCache::obtain(const Entry& entry, Progress& progress) {
   const std::string name = name_of(entry), path = join_path(folder_, name);
   std::lock_guard lock(making_[entry.content.bytes[0] % making_.size()]);
-  if (is_good(path, entry)) {
+  if (has(entry)) {
     progress.advance(entry.size);
     return path;
   }
-  make_folders(parent_path(path));
+  make_real_folder(disk_, store_.folder(), parent_path(path));
   bool found = adopt(path, path, entry);
   for (std::size_t i = 0; i < earlier_.size() && !found; ++i) found = adopt(join_path(earlier_[i], name), path, entry);
   if (found)
@@ -154,7 +180,7 @@ CacheUse evict_files(const std::string& folder, Disk& disk, bool shared, bool dr
                      const Interruption& interruption) {
   CacheUse freed;
   const std::string files = cache_folder(folder);
-  if (!path_exists(files)) return freed;
+  if (!is_folder(files)) return freed;
   const auto evict = [&](const std::string& path) {
     const auto status = stat_link(path);
     if (!status || S_ISDIR(status->st_mode) || (status->st_nlink > 1 && !shared)) return;
@@ -163,16 +189,16 @@ CacheUse evict_files(const std::string& folder, Disk& disk, bool shared, bool dr
     if (!dry_run) disk.remove(path);
   };
   const std::string boot = boot_id();
-  for (const std::string& name : list_folder(files)) {
+  for (const std::string& name : folders_in(files, kBootDigits)) {
     const std::string of_boot = join_path(files, name);
     const bool old = name != boot;
-    for (const std::string& part : list_folder(of_boot)) {
+    for (const std::string& part : list_folder(of_boot))
+      if (part.starts_with(kTemporary) && (old || !is_being_written(part))) evict(join_path(of_boot, part));
+    for (const std::string& part : folders_in(of_boot, kPartDigits)) {
       const std::string path = join_path(of_boot, part);
-      if (part.starts_with(kTemporary) && (old || !is_being_written(part))) evict(path);
-      if (!is_folder(path)) continue;
       for (const std::string& file : list_folder(path)) {
         interruption.check();
-        evict(join_path(path, file));
+        if (is_cached_name(file)) evict(join_path(path, file));
       }
       // This boot's folders stay: a checkout may be about to rename a file into one.
       if (old && !dry_run) ::rmdir(path.c_str());

@@ -43,8 +43,34 @@ mlx gc --yes >/dev/null
 same "$(cached)" ""
 same "$(answers)" "$first"
 
-# A folder in the place of the cache, or a full disk: the weights are read from the store.
-rm -rf .mlx/cache/files && echo no >.mlx/cache/files
+# bug: gc removed what a link in the cache led to, and stopped at a stray file; a named pipe was waited for.
+mkdir outside && echo precious >outside/document
+ln -s "$PWD/outside" .mlx/cache/files/0123456789abcdef
+ln -s "$PWD/outside" "$boot/zz"
+touch .mlx/cache/files/stray
+expect 0 mlx gc --yes
+same "$(cat outside/document)" precious
+same "$(answers)" "$first"
+file=$(cached)
+rm "$file" && mkfifo "$file"
+same "$(answers)" "$first"
+whole
+rm -rf "$boot" && ln -s "$PWD/outside" "$boot"
+same "$(answers)" "$first"
+same "$(ls outside)" document
+rm "$boot"
+
+# bug: in the clone of another user, where nothing is written, there were folders of the cache afterwards.
+rm -rf .mlx/cache
+if [ "$(id -u)" = 0 ]; then
+  chown -R 65534 .mlx
+  same "$(answers)" "$first"
+  [ ! -e .mlx/cache/files ] || fail "something was written to another user's folder: $(find .mlx/cache)"
+  chown -R 0 .mlx
+fi
+
+# A file in the place of the cache, or a full disk: the weights are read from the store.
+mkdir -p .mlx/cache && rm -rf .mlx/cache/files && echo no >.mlx/cache/files
 same "$(answers)" "$first"
 rm .mlx/cache/files
 

@@ -88,6 +88,52 @@ TEST_CASE("a cached file that was changed, cut or replaced is made anew") {
   CHECK(S_ISREG(status_of(path).st_mode));
 }
 
+TEST_CASE("bug: a link in the cache led eviction, and what was made, out of it") {
+  Linked t;
+  write_test_file(t.source + "/file", "the content");
+  const Entry entry = t.store->entries(t.add())[0];
+  const std::string files = t.store->folder() + "/cache/files", outside = t.temp.path() + "/outside";
+  const std::string rest(62, 'a');
+  for (const std::string& name : {std::string("/note"), "/" + rest, "/aa/" + rest})
+    write_test_file(outside + name, "x");
+  std::string path;
+  {
+    FileCache cache(*t.store);
+    path = cache.obtain(entry, t.progress);
+  }
+  const std::string part = parent_path(path), boot = parent_path(part);
+  write_test_file(files + "/stray", "x");
+  write_test_file(part + "/stray", "x");
+  REQUIRE(::symlink(outside.c_str(), (files + "/0000000000000001").c_str()) == 0);
+  REQUIRE(::symlink(outside.c_str(), (boot + "/zz").c_str()) == 0);
+  REQUIRE(::symlink(outside.c_str(), (boot + "/a0").c_str()) == 0);
+  CHECK(evict_files(t.store->folder(), *t.disk, true, false).files == 1);
+  CHECK_FALSE(path_exists(path));
+  for (const std::string& name : {std::string("/note"), "/" + rest, "/aa/" + rest}) CHECK(path_exists(outside + name));
+
+  const auto refused = [&](const std::string& link) {
+    remove_tree(files);
+    make_folders(parent_path(link));
+    REQUIRE(::symlink(outside.c_str(), link.c_str()) == 0);
+    return error_of([&] { FileCache(*t.store).obtain(entry, t.progress); }) == ErrorKind::kIo;
+  };
+  CHECK(refused(boot));
+  CHECK(refused(part));
+  CHECK_FALSE(path_exists(outside + "/" + base_name(path)));
+  CHECK_FALSE(path_exists(outside + "/" + base_name(part) + "/" + base_name(path)));
+}
+
+TEST_CASE("bug: a named pipe in the place of a cached file was waited for") {
+  Linked t;
+  write_test_file(t.source + "/file", "the content");
+  const Entry entry = t.store->entries(t.add())[0];
+  FileCache cache(*t.store);
+  const std::string path = cache.obtain(entry, t.progress);
+  ::unlink(path.c_str());
+  REQUIRE(::mkfifo(path.c_str(), 0444) == 0);
+  CHECK(read_text(cache.obtain(entry, t.progress)) == "the content");
+}
+
 TEST_CASE("a file of an earlier boot is read before it is trusted") {
   Linked t;
   write_test_file(t.source + "/good", "good");
