@@ -118,7 +118,13 @@ stopped() { # HOW SIGNAL CODE: signals the launcher, or a rank
   sleep 0.4
   case $1 in
     launcher) process=$launcher ;;
-    rank) process=$(for p in $(here_run); do if grep -qxz "OMPI_COMM_WORLD_RANK=$4" "/proc/$p/environ" 2>/dev/null; then echo "$p"; fi; done) ;;
+    rank)
+      for _ in {1..100}; do
+        process=$(for p in $(here_run); do if grep -qxz "OMPI_COMM_WORLD_RANK=$4" "/proc/$p/environ" 2>/dev/null; then echo "$p"; fi; done)
+        [ -z "$process" ] || break
+        sleep 0.05
+      done
+      ;;
   esac
   kill "-$2" "$process"
   wait $launcher || code=$?
