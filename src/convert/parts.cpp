@@ -4,6 +4,7 @@
 #include "convert/parts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -188,7 +189,13 @@ Bytes rows_of(const Part& part, DType as, const std::function<std::int64_t(std::
       continue;
     }
     read_numbers(part, row, numbers.data());
-    for (std::size_t i = 0; i < numbers.size(); ++i) put_number(numbers[i], as, to + i * element);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      if (std::isfinite(numbers[i]) && !std::isfinite(narrowed(numbers[i], as)))
+        throw Error(ErrorKind::kUsage,
+                    fmt::format("'{}' has {}, which {} cannot hold", part.name, numbers[i], kernels::name_of(as)),
+                    "--dtype f32 can");
+      put_number(numbers[i], as, to + i * element);
+    }
   }
   return out;
 }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "../base/throws.h"
 #include "../infer/language_model.h"
@@ -54,6 +55,14 @@ std::vector<float> numbers_in(const Bytes& file, const std::string& name) {
     if (entry.name == name) return floats_of(ByteView(file).subspan(entry.begin, entry.end - entry.begin));
   FAIL("no tensor " << name);
   return {};
+}
+
+Part part_of(const std::vector<float>& numbers) {
+  kernels::Shape shape;
+  shape.rank = 1, shape.dims[0] = static_cast<std::int64_t>(numbers.size());
+  const auto bytes = std::make_shared<Bytes>(shape.bytes());
+  std::memcpy(bytes->data(), numbers.data(), bytes->size());
+  return {"norm", "norm", {shape.dims[0]}, std::make_shared<const graph::Weight>(shape, *bytes, graph::Backing{bytes})};
 }
 
 TEST_CASE("convert: a llama's layers are cut into those of transformers, and its rows are paired in GGUF files") {
@@ -120,26 +129,29 @@ TEST_CASE("convert: shards hold as much as they may, and an index names them all
   CHECK(index["metadata"]["total_size"] == bytes);
 }
 
+TEST_CASE("convert: bug: numbers that f16 cannot hold became infinite") {
+  const Part large = part_of({1, 70000});
+  CHECK_THROWS_WITH_AS(numbers_of(large, kernels::DType::kF16), "'norm' has 70000, which f16 cannot hold", Error);
+  CHECK(numbers_of(large, kernels::DType::kBF16).size() == 4);
+  const float infinity = std::numeric_limits<float>::infinity();
+  CHECK(numbers_of(part_of({infinity, 1}), kernels::DType::kF16).size() == 4);  // it was infinite before
+}
+
 TEST_CASE("convert: what is 1 less elsewhere is in the type of its kin where that loses nothing") {
-  const auto part_of = [](const std::vector<float>& numbers) {
-    kernels::Shape shape;
-    shape.rank = 1, shape.dims[0] = static_cast<std::int64_t>(numbers.size());
-    auto bytes = std::make_shared<Bytes>(shape.bytes());
-    std::memcpy(bytes->data(), numbers.data(), bytes->size());
-    Part part{
-        "norm", "norm", {shape.dims[0]}, std::make_shared<const graph::Weight>(shape, *bytes, graph::Backing{bytes})};
+  const auto less_one = [](const std::vector<float>& numbers) {
+    Part part = part_of(numbers);
     part.plus_one = true;
     return part;
   };
   std::vector<float> ones;
   for (const float x : {0.0f, 1.5f, -0.75f, 0.0078125f, -3.0f, 52.0f, 1e-5f, -1e-9f})
     ones.push_back(1 + kernels::widen(kernels::to_bf16(x)));
-  const Part part = part_of(ones);
+  const Part part = less_one(ones);
   CHECK(own_type(part, kernels::DType::kBF16) == kernels::DType::kBF16);
   const Bytes written = numbers_of(part, kernels::DType::kBF16);
   for (std::size_t i = 0; i < ones.size(); ++i)
     CHECK(1 + kernels::widen(kernels::BF16{load_little_endian<std::uint16_t>(written.data() + 2 * i)}) == ones[i]);
-  CHECK(own_type(part_of({1.3f, 0.9f}), kernels::DType::kBF16) == kernels::DType::kF32);
+  CHECK(own_type(less_one({1.3f, 0.9f}), kernels::DType::kBF16) == kernels::DType::kF32);
 }
 
 TEST_CASE("convert: metadata of GGUF files are read as they were written") {
