@@ -197,6 +197,16 @@ TEST_CASE("draw: biases and penalties change the logits of the tokens that they 
     CHECK_THROWS_AS(draw(logits, wrong, 0, 0), Error);
 }
 
+TEST_CASE("draw: all tokens are ordered as the most likely ones are, equal ones and zeros of either sign by number") {
+  std::vector<float> logits;
+  for (int i = 0; i < 600; ++i) logits.push_back(static_cast<float>(i * 7 % 13 - 6) * (i % 2 == 0 ? 0.25f : -0.25f));
+  for (const float x : {0.0f, -0.0f, 0.0f, 1e-40f, -1e-40f, -INFINITY}) logits.push_back(x);
+  logits.push_back(-900);  // never drawn
+  Sampling all, most;
+  most.top_k = static_cast<std::int64_t>(logits.size()) - 2;  // all but that and the infinite one
+  for (std::uint64_t i = 0; i < 4000; ++i) CHECK(draw(logits, all, 0, i) == draw(logits, most, 0, i));
+}
+
 TEST_CASE("draw: frequencies match the probabilities; temperature, top-k and top-p have their effect") {
   const std::vector<float> logits{0.0f, 2.0f, -1.0f, 1.0f, 2.0f, -INFINITY};
   const auto frequencies = [&](const Sampling& sampling) {
