@@ -40,25 +40,78 @@ std::string text_of_nonce(const std::array<std::uint8_t, kNonce>& nonce) {
   return std::string(as_text(nonce));
 }
 
-// Those that other machines may reach.
+// Numeric; "" if it is of another family, or only this machine may reach it, or only one that is told the interface.
+std::string address_for_others(const sockaddr* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const void* bits = nullptr;
+  if (address && address->sa_family == AF_INET) {
+    constexpr std::uint32_t kLoopback = 127;
+    const in_addr& of = reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
+    if (ntohl(of.s_addr) >> 24 != kLoopback) bits = &of;
+  } else if (address && address->sa_family == AF_INET6) {
+    const in6_addr& of = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+    if (!IN6_IS_ADDR_LOOPBACK(&of) && !IN6_IS_ADDR_LINKLOCAL(&of)) bits = &of;
+  }
+  if (!bits || !::inet_ntop(address->sa_family, bits, text.data(), text.size())) return "";
+  return text.data();
+}
+
+// Those of IPv4 come first: most networks that have both are built for them.
 std::vector<std::string> own_addresses() {
-  std::vector<std::string> out;
+  std::vector<std::string> out, later;
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return out;
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(all, ::freeifaddrs);
   for (const ifaddrs* each = all; each; each = each->ifa_next) {
-    if (!each->ifa_addr || each->ifa_addr->sa_family != AF_INET) continue;
-    const in_addr address = reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr;
-    std::array<char, INET_ADDRSTRLEN> text{};
-    constexpr std::uint32_t kLoopback = 127;
-    if (ntohl(address.s_addr) >> 24 == kLoopback) continue;
-    if (::inet_ntop(AF_INET, &address, text.data(), text.size())) out.emplace_back(text.data());
+    const std::string address = address_for_others(each->ifa_addr);
+    if (!address.empty()) (each->ifa_addr->sa_family == AF_INET ? out : later).push_back(address);
+  }
+  out.insert(out.end(), later.begin(), later.end());
+  return out;
+}
+
+Fd new_socket(int family) {
+  return Fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+// An address with its port, or with port 0 any of this machine's.
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+  std::uint16_t port() const {
+    return ntohs(storage.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_port
+                                               : reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
+  }
+};
+
+// `address`: numeric. Nullopt if it is none.
+std::optional<SocketAddress> socket_address(const std::string& address, std::uint16_t port) {
+  SocketAddress out;
+  auto* const four = reinterpret_cast<sockaddr_in*>(&out.storage);
+  auto* const six = reinterpret_cast<sockaddr_in6*>(&out.storage);
+  if (::inet_pton(AF_INET, address.c_str(), &four->sin_addr) == 1) {
+    four->sin_family = AF_INET, four->sin_port = htons(port), out.size = sizeof *four;
+  } else if (out = {}; ::inet_pton(AF_INET6, address.c_str(), &six->sin6_addr) == 1) {
+    six->sin6_family = AF_INET6, six->sin6_port = htons(port), out.size = sizeof *six;
+  } else {
+    return std::nullopt;
   }
   return out;
 }
 
-Fd new_socket() {
-  return Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+// At a free port of all this machine's addresses of the family; of IPv6 also those of IPv4. Not open if it cannot.
+Fd listen_at_all(int family, std::uint16_t& port) {
+  SocketAddress address = *socket_address(family == AF_INET6 ? "::" : "0.0.0.0", 0);
+  Fd out = new_socket(family);
+  const int off = 0;
+  if (out && family == AF_INET6 && ::setsockopt(out.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) != 0) return {};
+  if (!out || ::bind(out.get(), address.get(), address.size) != 0 || ::listen(out.get(), SOMAXCONN) != 0 ||
+      ::getsockname(out.get(), address.get(), &address.size) != 0)
+    return {};
+  port = address.port();
+  return out;
 }
 
 void send_at_once(int socket) {
@@ -83,13 +136,11 @@ std::optional<std::string> await(SideLine& line, std::size_t count, std::chrono:
 
 std::optional<SideLine> reach_at(const MeetingPoint& point, int rank, const std::string& address) {
   const auto until = std::chrono::steady_clock::now() + kAttempt;
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(point.port);
-  SideLine line(new_socket());
-  if (!line.is_open() || ::inet_pton(AF_INET, address.c_str(), &to.sin_addr) != 1) return std::nullopt;
-  if (::connect(line.socket(), reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0 && errno != EINPROGRESS)
-    return std::nullopt;
+  std::optional<SocketAddress> to = socket_address(address, point.port);
+  if (!to) return std::nullopt;
+  SideLine line(new_socket(to->storage.ss_family));
+  if (!line.is_open()) return std::nullopt;
+  if (::connect(line.socket(), to->get(), to->size) != 0 && errno != EINPROGRESS) return std::nullopt;
   if (!wait_for(line.socket(), POLLOUT, until)) return std::nullopt;
   send_at_once(line.socket());
   const std::optional<std::string> nonce = await(line, kNonce, until);
@@ -164,16 +215,10 @@ std::optional<std::string> SideLine::take(std::size_t count) {
   return out;
 }
 
-Meeting::Meeting(const std::string& host) : listener_(new_socket()) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  socklen_t size = sizeof address;
-  auto* const at = reinterpret_cast<sockaddr*>(&address);
-  if (!listener_ || ::bind(listener_.get(), at, size) != 0 || ::listen(listener_.get(), SOMAXCONN) != 0 ||
-      ::getsockname(listener_.get(), at, &size) != 0)
-    fail_errno(errno, "a socket for the other ranks", "listen at");
+Meeting::Meeting(const std::string& host) : listener_(listen_at_all(AF_INET6, point_.port)) {
+  if (!listener_) listener_ = listen_at_all(AF_INET, point_.port);  // a machine without IPv6
+  if (!listener_) fail_errno(errno, "a socket for the other ranks", "listen at");
   random_bytes(point_.token);
-  point_.port = ntohs(address.sin_port);
   point_.host = host;
   point_.addresses = own_addresses();
 }
@@ -207,7 +252,7 @@ std::optional<int> Meeting::welcome(Guest& guest, int ranks) const {
 std::optional<SideLine> reach(const MeetingPoint& point, int rank, const std::string& host,
                               const std::function<bool()>& ends) {
   std::vector<std::string> addresses = point.addresses;
-  if (host == point.host) addresses.insert(addresses.begin(), "127.0.0.1");
+  if (host == point.host) addresses.insert(addresses.begin(), {"127.0.0.1", "::1"});
   for (const std::string& address : addresses) {
     if (ends()) break;
     if (std::optional<SideLine> line = reach_at(point, rank, address)) return line;

@@ -67,8 +67,8 @@ class Meeting {
   std::optional<int> welcome(Guest& guest, int ranks) const;
 
  private:
-  Fd listener_;
   MeetingPoint point_;
+  Fd listener_;  // after its port
 };
 
 // Another rank's side: tries one address after another, some seconds each. Nullopt if none leads to the first rank, or

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Language models on CPU: prefill and decoding against llama.cpp, on random weights of a Llama's shape.
 
-usage: llm.py MLX [--shape 1.1b|160m] [--rounds N] [--threads N] [--folder DIR]
+usage: llm.py MLX [--shape 1.1b|160m] [--rounds N] [--threads N] [--folder DIR] [--ik-llama BINARY]
 
 Needs the package numpy, and for the peer llama-cpp-python (built for this machine: CMAKE_ARGS=-DGGML_NATIVE=ON) and
-gguf. Makes a Hugging Face folder and the same shapes as GGUF files, imports and quantizes the first, and in each round
+gguf. BINARY is the llama-batched-bench of a build of ik_llama.cpp, another peer. Makes a Hugging Face folder and the same shapes as GGUF files, imports and quantizes the first, and in each round
 has every program and type compute 128 tokens of a prompt (pp), 16 tokens after it (tg), and then 16 tokens of each of
 2, 4, 8 and 16 texts after the same prompt, together. Prints medians in tokens a second, ratios to llama.cpp's type of the
 same bits, and the share of the memory's bandwidth that decoding reaches: bytes of all layers' weights times tokens a
@@ -163,6 +163,25 @@ class LlamaCpp:
                                          check=True, capture_output=True, text=True).stdout)
 
 
+class IkLlamaCpp:
+    """Its own benchmark, with weights that it lays out anew when it loads them and with those of the file: the better of both."""
+
+    def __init__(self, binary, path, threads):
+        self.command = [binary, "-m", path, "-t", str(threads), "-c", str(CONTEXT), "-b", str(CONTEXT), "-ub", str(CONTEXT), "-pps",
+                        "-npp", str(PROMPT), "-ntg", str(TOKENS), "-npl", ",".join(map(str, TEXTS))]
+
+    def measure(self):
+        return [max(both) for both in zip(self.rates(), self.rates("-rtr"))]
+
+    def rates(self, *options):
+        done = subprocess.run([*self.command, *options], check=True, capture_output=True, text=True)
+        rows = [[float(cell) for cell in line.strip("| ").split("|")] for line in (done.stdout + done.stderr).splitlines()
+                if line.startswith("|") and line.count("|") == 11 and line.strip("| ")[0].isdigit()]
+        if [row[2] for row in rows] != list(TEXTS):
+            raise RuntimeError(f"{self.command[0]} printed no rates:\n{done.stdout}{done.stderr}")
+        return [rows[0][5], *(row[7] for row in rows)]
+
+
 def peak_of(process):
     """MiB of resident memory; 0 of a process that ends."""
     try:
@@ -227,6 +246,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--folder")
+    parser.add_argument("--ik-llama", metavar="BINARY", type=os.path.abspath)
     parser.add_argument("--first", action="store_true", help=argparse.SUPPRESS)  # MLX is a GGUF file
     options = parser.parse_args()
     if options.first:
@@ -251,9 +271,13 @@ def main():
             for to, kind in (("int4", "Q4_0"), ("int8", "Q8_0"), ("bf16", "BF16")):
                 path = os.path.join(base, kind + ".gguf")
                 write_gguf(path, shape, values, getattr(gguf.GGMLQuantizationType, kind))
-                name = peers["mlx " + to] = "llama.cpp " + kind
+                name = "llama.cpp " + kind
+                peers["mlx " + to] = [name]
                 peer = LlamaCpp(path, options.threads)
                 programs[name], starts[name] = peer.measure, peer.first
+                if options.ik_llama:
+                    peers["mlx " + to].append("ik_" + name)
+                    programs["ik_" + name] = IkLlamaCpp(options.ik_llama, path, options.threads).measure
         except ImportError as error:
             print(f"without a peer: {error}")
         rates = {name: [] for name in programs}
@@ -266,16 +290,16 @@ def main():
         columns = [f"pp{PROMPT}", *(f"tg{TOKENS}" + (f" of {n}" if n > 1 else "") for n in TEXTS)]
         medians = {name: [statistics.median(each) for each in zip(*all)] for name, all in rates.items()}
         for name, values in medians.items():
-            text = f"{name:15}" + "".join(f" {c} {v:6.1f}" for c, v in zip(columns, values))
+            text = f"{name:18}" + "".join(f" {c} {v:6.1f}" for c, v in zip(columns, values))
             if name.startswith("mlx"):
                 share = layer_bytes(shape, BITS[name.split()[1]]) * values[1] / statistics.median(memory)
                 text += f"; one text: {share * 100:.0f} % of the bandwidth"
             print(text)
-            if name in peers:
-                print(f"  over {peers[name]}:" + "".join(f" {c} {v / t:.2f}x" for c, v, t in zip(columns, values, medians[peers[name]])))
+            for peer in peers.get(name, []):
+                print(f"  over {peer}:" + "".join(f" {c} {v / t:.2f}x" for c, v, t in zip(columns, values, medians[peer])))
         for name, start in starts.items():
             seconds, peak = (statistics.median(each) for each in zip(*(start() for _ in range(options.rounds))))
-            print(f"{name:15} first token after {seconds:.2f} s, peak of memory {peak:.0f} MiB")
+            print(f"{name:18} first token after {seconds:.2f} s, peak of memory {peak:.0f} MiB")
 
 
 if __name__ == "__main__":

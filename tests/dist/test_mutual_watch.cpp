@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include "base/error.h"
@@ -56,6 +57,24 @@ TEST_CASE("side channel: a rank that has the token is known by its number, and n
   Bytes cut = encode(point);
   cut.pop_back();
   CHECK_THROWS_AS(decode_meeting_point(cut), Error);
+}
+
+// bug: ranks whose network has no IPv4 never met.
+TEST_CASE("side channel: an address of IPv6 leads there too") {
+  const Meeting meeting("here");
+  MeetingPoint point = meeting.point();
+  std::ifstream interfaces("/proc/net/if_inet6");
+  if (std::string first; !(interfaces >> first)) {
+    MESSAGE("skipped: this machine has no IPv6");
+    return;
+  }
+  point.host = "elsewhere";
+  point.addresses = {"not an address", "::1"};
+  std::optional<SideLine> line;
+  std::thread other([&] { line = reach(point, 2, "here", [] { return false; }); });
+  CHECK(welcomed(meeting, 4) == 2);
+  other.join();
+  CHECK(line);
 }
 
 TEST_CASE("side channel: lines come whole, and one that is too long ends the connection") {
