@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # Hosts for one test: network namespaces with their own names, addresses and sshd, joined by a bridge. Nothing of it is
 # seen outside, and it ends with the test's processes. Sourced first of all: it runs the test again in a namespace of
-# its own, or skips it where that is not permitted. Afterwards `start_hosts NAME...` makes them.
+# its own, or skips it where that is not permitted. Afterwards `start_hosts NAME...` makes them, with addresses of IPv4, or
+# of IPv6 if `hosts_family` is 6 and this machine has it.
 command -v sshd >/dev/null || PATH=$PATH:/usr/sbin:/sbin
 for program in sshd ssh ssh-keygen ip nsenter unshare mpirun; do
   command -v $program >/dev/null || { echo "skipped: no $program here" >&2; exit 77; }
@@ -32,8 +33,17 @@ trap 'hosts_end; cleanup' EXIT
 # on NAME COMMAND...: there.
 on() { local name=$1; shift; nsenter -t "${host_process[$name]}" --net --uts "$@"; }
 
+# address_of DEVICE NUMBER [on NAME]: gives it the address. One of IPv6 may be used at once, without asking the others.
+address_of() {
+  local nodad=nodad
+  [ "$length" = 64 ] || nodad=
+  # shellcheck disable=SC2086
+  "${@:3}" ip addr add "$prefix$2/$length" dev "$1" $nodad
+}
+
 start_hosts() {
-  local number=1 name
+  local number=1 name prefix=10.77.0. length=24
+  if [ "${hosts_family:-4}" = 6 ] && [ -s /proc/net/if_inet6 ]; then prefix=fd77:: length=64; fi
   ssh_folder=$work/ssh
   mkdir -p "$ssh_folder"
   for key in host_key user_key; do ssh-keygen -q -t ed25519 -N '' -C $key -f "$ssh_folder/$key"; done
@@ -41,7 +51,7 @@ start_hosts() {
   mkdir -p /run/sshd
   ip link set lo up
   ip link add bridge0 type bridge
-  ip addr add 10.77.0.1/24 dev bridge0
+  address_of bridge0 1
   ip link set bridge0 up
   hostname launcher
   for name in "$@"; do
@@ -55,13 +65,13 @@ start_hosts() {
     ip link set "to_$name" master bridge0 up
     on "$name" hostname "$name"
     on "$name" ip link set lo up
-    on "$name" ip addr add 10.77.0.$number/24 dev eth0
+    address_of eth0 "$number" on "$name"
     on "$name" ip link set eth0 up
     mkdir -p "$work/home_$name/bin"
     ln -s "$mlx_binary" "$work/home_$name/bin/mlx"
-    sshd_settings "10.77.0.$number" "$ssh_folder/user_key.pub" \
+    sshd_settings "$prefix$number" "$ssh_folder/user_key.pub" \
       "PATH=$work/home_$name/bin:/usr/bin:/bin HOME=$work/home_$name XDG_CACHE_HOME=$work/home_$name/cache" >"$ssh_folder/sshd_$name"
-    printf '%s\n' "Host $name" "HostName 10.77.0.$number" "HostKeyAlias hosts" "IdentityFile $ssh_folder/user_key" "IdentitiesOnly yes" \
+    printf '%s\n' "Host $name" "HostName $prefix$number" "HostKeyAlias hosts" "IdentityFile $ssh_folder/user_key" "IdentitiesOnly yes" \
       "UserKnownHostsFile $ssh_folder/known_hosts" "StrictHostKeyChecking yes" "BatchMode yes" "ConnectTimeout 5" >>"$ssh_folder/ssh_config"
     on "$name" "$(command -v sshd)" -D -e -f "$ssh_folder/sshd_$name" 2>"$ssh_folder/sshd_$name.log" &
     host_pids="$host_pids $!"

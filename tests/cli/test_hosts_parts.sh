@@ -1,6 +1,7 @@
 # Parts of a model, and updates that wait, on several hosts, in clear and encrypted, over real sshds in network namespaces:
-# the bits that they have on one machine.
+# the bits that they have on one machine. The network is one of IPv6.
 here=$(dirname "$0")
+hosts_family=6
 # shellcheck source=hosts.sh
 source "$here/hosts.sh"
 # shellcheck source=lib.sh
