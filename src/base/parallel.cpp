@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -19,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/control_group.h"
 #include "base/error.h"
 
 namespace mlx {
@@ -55,7 +57,9 @@ bool spin_until(Condition done) {
 
 }  // namespace
 
-int cores() {
+namespace {
+
+int cores_in_mask() {
   // The kernel's mask may be longer than cpu_set_t, so the buffer grows until it fits.
   for (int cpus = CPU_SETSIZE; cpus <= (1 << 20); cpus *= 2) {
     std::vector<cpu_set_t> mask(CPU_ALLOC_SIZE(cpus) / sizeof(cpu_set_t));
@@ -63,6 +67,16 @@ int cores() {
     if (::sched_getaffinity(0, bytes, mask.data()) == 0) return std::max(1, CPU_COUNT_S(bytes, mask.data()));
   }
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+// Those of its mask (sched_setaffinity(2)), or fewer where a control group has a quota: more threads than it allows
+// would all be stopped together for the rest of each period.
+int cores() {
+  const int mask = cores_in_mask();
+  const double quota = group_limits().cpus.value_or(mask);
+  return quota < mask ? std::max(1, static_cast<int>(std::ceil(quota))) : mask;
 }
 
 struct Pool::Job {

@@ -1,4 +1,4 @@
-// getrusage(2), getrlimit(2), proc(5), cgroups(7), mallopt(3).
+// getrusage(2), getrlimit(2), proc(5), mallopt(3).
 #include "base/process_use.h"
 
 #include <malloc.h>
@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstdio>
+
+#include "base/control_group.h"
 
 namespace mlx {
 
@@ -24,12 +26,7 @@ std::int64_t machine_memory() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     bytes = std::min(bytes, static_cast<std::int64_t>(limit.rlim_cur));
-  std::FILE* file = std::fopen("/sys/fs/cgroup/memory.max", "re");
-  if (!file) return bytes;
-  long long group = 0;
-  if (std::fscanf(file, "%lld", &group) == 1 && group > 0) bytes = std::min(bytes, std::int64_t{group});  // or "max"
-  std::fclose(file);
-  return bytes;
+  return std::min(bytes, group_limits().memory.value_or(bytes));
 }
 
 std::int64_t available_memory() {
