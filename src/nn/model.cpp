@@ -3,6 +3,9 @@
 
 #include "nn/model.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -50,9 +53,16 @@ Content read_whole(const store::BlobReader& reader) {
   return {{memory.get(), size}, {memory}};
 }
 
+// What another user owns he may cut or change while it is read, at a time of his choice.
+bool is_own_file(const std::string& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && status.st_uid == ::geteuid();
+}
+
 // A large file of weights, mapped from the cache of whole files: after the first time nothing is unpacked or copied,
 // and what kernels do not read takes no memory. Nothing from an encrypted store, whose plain bytes stay off the disk,
-// or if the cache cannot be written, or would fill the disk, or if somebody empties it meanwhile.
+// or if the cache cannot be written, or would fill the disk, or if somebody empties it meanwhile, or if another user made
+// the file.
 std::optional<Content> from_cache(const store::Store& store, const store::Entry& entry) {
   constexpr std::uint64_t kLeast = std::uint64_t{64} << 20;
   if (entry.size < kLeast || store.encrypted()) return std::nullopt;
@@ -61,7 +71,8 @@ std::optional<Content> from_cache(const store::Store& store, const store::Entry&
     store::FileCache cache(store);
     const bool room = free_space(store.folder()) >= 2 * static_cast<std::int64_t>(entry.size);
     if (!room && !cache.has(entry)) return std::nullopt;
-    return mapped(cache.obtain(entry, progress));
+    const std::string path = cache.obtain(entry, progress);
+    return is_own_file(path) ? std::optional(mapped(path)) : std::nullopt;
   } catch (const Error& error) {
     if (error.kind != ErrorKind::kIo && error.kind != ErrorKind::kNotFound) throw;
     return std::nullopt;
