@@ -105,6 +105,9 @@ Job plan_export(const registry::Version& version, const std::string& path, const
   registry::Repository& repository = context.repository();
   Job job{version.name() + (path.empty() ? "" : ":" + path), version.digest, "", {}, "", {}};
   job.place = absolute_path(join_path(context.folder(), options.to));
+  if (relative_inside(job.place, repository.mlx_folder()))
+    throw Error(ErrorKind::kUsage, fmt::format("--to {}: inside the repository's own files", printable(options.to)),
+                "name a place outside of .mlx");
   std::vector<store::Entry> files = part_of(repository, version, path, context.progress());
   store::CheckoutOptions how;
   how.force = options.force;

@@ -54,6 +54,8 @@ expect 0 mlx checkout data/x@v1 --to ../whole
 same "$(tree_of ../whole)" "$(tree_of ../v1)"
 error 3 "nothing at 'none'" mlx checkout data/x@v1:none
 error 3 "nothing at 'trai'" mlx checkout data/x@v1:trai
+# bug: files were written among the repository's own.
+for place in .mlx .mlx/x data/../.mlx/packs; do error 2 "inside the repository's own files" mlx checkout data/x@v1 --to $place; done
 error 2 "one version at a time" mlx checkout data/x@v1 data/x@v2 --to ../two
 error 2 "expected one of" mlx checkout --link soft
 
