@@ -16,10 +16,12 @@ namespace {
 constexpr std::int64_t kLanes = 16, kVectors = 4, kPanelOutputs = kLanes * kVectors, kStep = 4, kVectorBytes = 64;
 constexpr std::int64_t kScaleBytes = kPanelOutputs * static_cast<std::int64_t>(sizeof(F16));
 constexpr std::int64_t kSmallestGroup = 32;
-constexpr std::int64_t kAhead = 4096;       // bytes of weights
-constexpr std::int64_t kCached = 16 << 10;  // bytes of weights that stay in the first cache while many rows use them
-constexpr std::int64_t kBlock = 96;         // rows whose sums lie beside them
+constexpr std::int64_t kAhead = 4096;  // bytes of weights
+constexpr std::int64_t kCached =
+    16 << 10;                        // bytes of weights that stay in the first cache while several strips use them
+constexpr std::int64_t kBlock = 96;  // rows whose sums lie beside them
 constexpr int kFewRows = 4, kManyRows = 6;  // of a strip
+constexpr std::int64_t kWaiting = 16;       // rows that memory may be too slow for
 constexpr float kSmallest = 0x1p-100f;      // all of a group below it count as 0
 
 struct Sizes {
@@ -32,14 +34,14 @@ struct Sizes {
   std::int64_t packed() const { return panels() * groups * packed_group(); }
   int offset() const { return four ? 8 : kByteOffset; }  // of packed weights
 };
-// Rows of a strip, which are computed together. Up to 16 rows wait for memory, so they read a panel in order.
+// Rows of a strip, which are computed together.
 int height(std::int64_t rows) {
-  return kHeld < 32 || rows <= 2 ? 2 : rows <= 16 ? kFewRows : kManyRows;
+  return kHeld < 32 || rows <= 2 ? 2 : rows <= 2 * kFewRows ? kFewRows : kManyRows;
 }
 Sizes sizes_of(const State* s) {
   const Geometry& g = s->g;
   Sizes z{g.rows, g.in_width, g.out_width, g.groups, g.in_width / g.groups, g.w_type == DType::kU8};
-  z.chunk = height(z.rows) < kManyRows ? z.groups : std::max<std::int64_t>(1, kCached / z.packed_group());
+  z.chunk = z.rows <= height(z.rows) ? z.groups : std::max<std::int64_t>(1, kCached / z.packed_group());
   return z;
 }
 
@@ -115,21 +117,27 @@ inline Ints four_of(const std::int8_t* from) {
   return integers(terms);
 }
 
+// Loads so many lines of weights, which are needed later, into the first cache.
+template <int Lines>
+inline void fetch_lines(const std::uint8_t*& ahead) {
+  MLX_UNROLL
+  for (int i = 0; i < Lines; ++i) __builtin_prefetch(ahead + i * kVectorBytes);
+  ahead += Lines * kVectorBytes;
+}
+
 // The sums of one group of R rows, which are `stride` bytes apart. `w`: its first step. For many rows the steps of 32
 // inputs, the smallest group, are unrolled: in a loop of single steps the compiler copies every sum twice. For few
-// rows, which wait for memory, that is slower.
-template <bool Four, int R, int N>
+// rows, which wait for memory, that is slower; each of their steps fetches `Lines` lines, because the processor itself
+// does not read far enough ahead, and computes while they come.
+template <bool Four, int R, int N, int Lines>
 inline void add_group(std::int64_t group, const std::uint8_t* w, const std::int8_t* x, std::int64_t stride,
-                      Ints (&sum)[R][N]) {
-  constexpr std::int64_t kInputs = Four ? 2 * kStep : kStep, kAtOnce = N < kVectors ? kSmallestGroup / kInputs : 1;
+                      const std::uint8_t*& ahead, Ints (&sum)[R][N]) {
+  constexpr std::int64_t kInputs = Four ? 2 * kStep : kStep, kAtOnce = Lines < kVectors ? kSmallestGroup / kInputs : 1;
   for (std::int64_t i = 0; i < group; i += kAtOnce * kInputs) {
     MLX_UNROLL
     for (std::int64_t step = 0; step < kAtOnce; ++step, w += kVectors * kVectorBytes) {
       Ints low[N], high[N];
-      if constexpr (N == kVectors) {  // few rows wait for memory: the processor itself does not read far enough ahead
-        MLX_UNROLL
-        for (int v = 0; v < N; ++v) __builtin_prefetch(w + kAhead + v * kVectorBytes);
-      }
+      fetch_lines<Lines>(ahead);
       MLX_UNROLL
       for (int v = 0; v < N; ++v) {
         low[v] = load(reinterpret_cast<const std::int32_t*>(w + v * kVectorBytes));
@@ -169,9 +177,14 @@ const std::uint8_t* part_of(const Product& p, const Part& part) {
   return weights + bytes;
 }
 
-// Adds to the sums of R rows, from `row` on, what these groups give.
-template <bool Four, int R, int N>
-void tile(const Product& p, const Part& part, std::int64_t row, float* totals) {
+// The lines that a strip fetches beside those of its steps, for the scales of a group.
+constexpr int scale_lines(int lines) {
+  return lines == kVectors ? kScaleBytes / kVectorBytes : lines > 0 ? 1 : 0;
+}
+
+// Adds to the sums of R rows, from `row` on, what these groups give. `ahead`: where `Lines` of each step are fetched.
+template <bool Four, int R, int N, int Lines>
+void tile(const Product& p, const Part& part, std::int64_t row, const std::uint8_t* ahead, float* totals) {
   Floats total[R][N];
   MLX_UNROLL
   for (int r = 0; r < R; ++r) {
@@ -188,8 +201,9 @@ void tile(const Product& p, const Part& part, std::int64_t row, float* totals) {
       MLX_UNROLL
       for (int v = 0; v < N; ++v) sum[r][v] = integers(p.x.starts[at + r * groups]);
     }
-    add_group<Four, R, N>(p.z.group, w + kScaleBytes + part.first * kVectorBytes, p.x.x + at * p.z.group,
-                          groups * p.z.group, sum);
+    fetch_lines<scale_lines(Lines)>(ahead);
+    add_group<Four, R, N, Lines>(p.z.group, w + kScaleBytes + part.first * kVectorBytes, p.x.x + at * p.z.group,
+                                 groups * p.z.group, ahead, sum);
     MLX_UNROLL
     for (int v = 0; v < N; ++v) {
       const Floats scale = load(reinterpret_cast<const F16*>(w) + (part.first + v) * kLanes, lanes(kLanes));
@@ -205,16 +219,18 @@ void tile(const Product& p, const Part& part, std::int64_t row, float* totals) {
   }
 }
 
-template <bool Four, int R, int N>
-void some_rows(const Product& p, const Part& part, std::int64_t row, std::int64_t count, float* totals) {
+template <bool Four, int R, int N, int Lines>
+void some_rows(const Product& p, const Part& part, std::int64_t row, std::int64_t count, const std::uint8_t* ahead,
+               float* totals) {
   if constexpr (R > 1)
-    if (count < R) return some_rows<Four, R - 1, N>(p, part, row, count, totals);
-  tile<Four, R, N>(p, part, row, totals);
+    if (count < R) return some_rows<Four, R - 1, N, Lines>(p, part, row, count, ahead, totals);
+  tile<Four, R, N, Lines>(p, part, row, ahead, totals);
 }
 
 // Some rows by a panel: a few groups at a time, for all rows. Strips of R rows have nearly equal height, as in
-// product.h.
-template <bool Four, int R, int N>
+// product.h. While the strips of few rows use a chunk, each fetches its share of the next one, `Lines` with each step;
+// a single strip fetches what it needs itself a moment later.
+template <bool Four, int R, int N, int Lines>
 void multiply_block(const Product& p, std::int64_t panel, Range rows) {
   const std::int64_t o = panel * kPanelOutputs, left = p.z.n - o, count = rows.end - rows.begin;
   alignas(64) float totals[kBlock * kPanelOutputs];
@@ -223,14 +239,18 @@ void multiply_block(const Product& p, std::int64_t panel, Range rows) {
     for (std::int64_t r = 0; r < count; ++r) store(totals + r * kPanelOutputs + v, start);
   }
   const std::int64_t strips = (count + R - 1) / R, share = p.z.chunk * p.z.packed_group() * N / (strips * kVectors);
+  const std::int64_t fetched = p.z.chunk * (p.z.steps() * Lines + scale_lines(Lines)) * kVectorBytes;  // by a strip
   for (std::int64_t group = 0; group < p.z.groups; group += p.z.chunk) {
     Part part{panel, 0, group};
     const std::uint8_t* next = part_of(p, part) + p.z.chunk * p.z.packed_group();
+    const std::uint8_t* ahead = strips == 1 ? part_of(p, part) + kAhead : next;
     for (; part.first < kVectors && part.first * kLanes < left; part.first += N)
       for (std::int64_t i = 0; i < strips; ++i) {
-        if constexpr (R == kManyRows) next = fetch(next, share);
+        if constexpr (R == kManyRows && Lines == 0) next = fetch(next, share);
         const std::int64_t row = count * i / strips, end = count * (i + 1) / strips;
-        some_rows<Four, R, N>(p, part, rows.begin + row, end - row, totals + row * kPanelOutputs + part.first * kLanes);
+        some_rows<Four, R, N, Lines>(p, part, rows.begin + row, end - row, ahead,
+                                     totals + row * kPanelOutputs + part.first * kLanes);
+        ahead += fetched;
       }
   }
   for (std::int64_t r = 0; r < count; ++r)
@@ -238,24 +258,28 @@ void multiply_block(const Product& p, std::int64_t panel, Range rows) {
       store(p.y + (rows.begin + r) * p.z.n + o + v, load(totals + r * kPanelOutputs + v), lanes(left - v));
 }
 
-template <bool Four, int R, int N>
+template <bool Four, int R, int N, int Lines>
 void all_rows(const Product& p, std::int64_t panel) {
   for (std::int64_t row = 0; row < p.z.rows; row += kBlock)
-    multiply_block<Four, R, N>(p, panel, {row, std::min(row + kBlock, p.z.rows)});
+    multiply_block<Four, R, N, Lines>(p, panel, {row, std::min(row + kBlock, p.z.rows)});
 }
 
 template <bool Four>
 void multiply(const Product& p, Range panels) {
   for (std::int64_t panel = panels.begin; panel < panels.end; ++panel) {
     if constexpr (kHeld >= 32) {
-      if (height(p.z.rows) < kFewRows)
-        all_rows<Four, 2, 4>(p, panel);
-      else if (height(p.z.rows) < kManyRows)
-        all_rows<Four, kFewRows, 4>(p, panel);
+      if (p.z.rows <= 2)
+        all_rows<Four, 2, 4, 4>(p, panel);
+      else if (p.z.rows <= kFewRows)
+        all_rows<Four, kFewRows, 4, 4>(p, panel);
+      else if (p.z.rows <= 2 * kFewRows)
+        all_rows<Four, kFewRows, 4, 2>(p, panel);
+      else if (p.z.rows <= kWaiting)
+        all_rows<Four, kManyRows, 2, 1>(p, panel);
       else
-        all_rows<Four, kManyRows, 2>(p, panel);
+        all_rows<Four, kManyRows, 2, 0>(p, panel);
     } else {
-      all_rows<Four, 2, 1>(p, panel);
+      all_rows<Four, 2, 1, 0>(p, panel);
     }
   }
 }

@@ -214,14 +214,22 @@ struct BatchGenerator::State {
     return {reinterpret_cast<const float*>(logits.data()) + static_cast<std::size_t>(row) * vocabulary, vocabulary};
   }
 
-  // One chunk of the oldest text that has more than one token to compute.
+  // The oldest text that has more than one token to compute, after sharing what others have computed already.
+  Entry* next_to_prefill() {
+    for (Entry& each : texts) {
+      Text& text = each.second;
+      if (text.pending() > 1 && text.cached.held == 0) share(text);
+      if (text.pending() > 1) return &each;
+    }
+    return nullptr;
+  }
+
+  // One chunk of a text.
   void prefill() {
-    const auto found = std::ranges::find_if(texts, [](const Entry& each) { return each.second.pending() > 1; });
-    if (found == texts.end()) return;
-    auto& [id, text] = *found;
+    Entry* const found = next_to_prefill();
+    if (!found) return;
+    Text& text = found->second;
     Sequence& cached = text.cached;
-    if (cached.held == 0) share(text);
-    if (text.pending() == 1) return;
     const bool alone = std::ranges::all_of(texts, [](const Entry& each) { return each.second.pending() > 1; });
     const std::int64_t most = std::min(text.pending(), alone ? kChunks.back() : kChunkBesideOthers);
     const std::int64_t chunk = chunk_for(most, decoding.context - cached.held), count = std::min(chunk, most);
@@ -236,7 +244,7 @@ struct BatchGenerator::State {
                  {decoding.blocks, row.data(), {1, table}}});
     cached.held += count;
     hold_full_blocks(text);
-    if (text.pending() == 0) write_one({&*found, {logits_of(count - 1, chunk)}});
+    if (text.pending() == 0) write_one({found, {logits_of(count - 1, chunk)}});
   }
 
   // The texts whose turn it is.

@@ -12,7 +12,8 @@ void in_groups(Cases& cases) {
   for (const Sizes& z :
        {Sizes{0, 32, 8, 32}, Sizes{1, 32, 1, 32}, Sizes{1, 64, 17, 32}, Sizes{1, 256, 200, 64}, Sizes{2, 96, 65, 96},
         Sizes{3, 128, 64, 32}, Sizes{5, 64, 15, 64}, Sizes{7, 512, 130, 128}, Sizes{12, 4096, 70, 4096},
-        Sizes{33, 320, 129, 32}, Sizes{203, 992, 70, 32}, Sizes{100, 768, 64, 256}}) {
+        Sizes{4, 1056, 64, 32}, Sizes{6, 1056, 70, 32}, Sizes{16, 992, 130, 32}, Sizes{33, 320, 129, 32},
+        Sizes{203, 992, 70, 32}, Sizes{100, 768, 64, 256}}) {
     const Tensor x = uniform({z.rows, z.k}, -3.0f, 3.0f, 1);
     const Tensor scales = stored(uniform({z.k / z.group, z.n}, -0.1f, 0.1f, 2), DType::kF16);
     const Tensor four = integers(DType::kU8, {z.n, z.k / 2}, 0, 255, 3);
