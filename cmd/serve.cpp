@@ -17,7 +17,7 @@
 #include "registry/repository.h"
 #include "registry/versions/artifacts.h"
 #include "registry/versions/references.h"
-#include "serve/server.h"
+#include "serve/http/server.h"
 
 namespace mlx::cmd {
 namespace {
@@ -113,6 +113,9 @@ class Loader {
                                     : version->artifact;
     spec.version = folder ? version->digest.brief() : std::to_string(version->number);
     spec.digest = version->digest.text();
+    const bool selected = asked.name.empty() && !folder && asked.model.find('@') != std::string::npos;
+    if (selected) spec.reference = asked.model;
+    spec.created = version->time / 1'000'000;
     titles.push_back(version->name());
     return spec;
   }
@@ -207,7 +210,7 @@ Command add_serve() {
   auto options = std::make_shared<ServeOptions>();
   Command command;
   command.name = "serve";
-  command.summary = "Answer inference requests for models over HTTP (KServe Open Inference Protocol v2)";
+  command.summary = "Answer requests for models over HTTP, as KServe, OpenAI, Anthropic and Ollama have them";
   command.group = "release";
   command.options = {
       arguments("MODEL", options->models,
@@ -229,6 +232,7 @@ Command add_serve() {
   command.examples = {
       "mlx serve clf@production --listen 127.0.0.1:8080", "mlx serve clf price@v3 gpt old=clf@~1",
       "mlx checkout clf@v2 --to clf && mlx serve ./clf",
+      "mlx serve lm@production  # OpenAI's packages: base_url=http://127.0.0.1:8080/v1",
       "curl -H 'Content-Type: application/json' -d @request.json http://127.0.0.1:8080/v2/models/clf/infer"};
   command.run = [options](Context& context) { return run_serve(*options, context); };
   return command;

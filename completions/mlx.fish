@@ -66,7 +66,7 @@ complete -c mlx -n '__mlx_at ""' -f -a train -d 'Train a model from a config: ma
 complete -c mlx -n '__mlx_at ""' -f -a eval -d 'Measure a model on a split: accuracy, errors or perplexity, metrics by class, speed'
 complete -c mlx -n '__mlx_at ""' -f -a predict -d 'Ask a model: label images, predict from rows, continue text'
 complete -c mlx -n '__mlx_at ""' -f -a quantize -d 'Make a smaller child of a model, with weights of four or eight bits'
-complete -c mlx -n '__mlx_at ""' -f -a serve -d 'Answer inference requests for models over HTTP (KServe Open Inference Protocol v2)'
+complete -c mlx -n '__mlx_at ""' -f -a serve -d 'Answer requests for models over HTTP, as KServe, OpenAI, Anthropic and Ollama have them'
 complete -c mlx -n '__mlx_at ""' -f -a help -d 'Show help on a command or a guide, or list all commands'
 complete -c mlx -n '__mlx_at ""' -f -a completion -d 'Print the completion script of a shell'
 complete -c mlx -n '__mlx_at ""' -f -a config -d 'Read and write settings'

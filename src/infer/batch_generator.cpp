@@ -85,6 +85,7 @@ struct BatchGenerator::State {
     TextWriter writer;
     std::optional<Speculator> speculator{};
     std::int64_t reserved = 0;        // blocks
+    std::int64_t shared = 0;          // positions
     std::vector<std::int32_t> all{};  // prompt and text
     Sequence cached{};
 
@@ -133,6 +134,7 @@ struct BatchGenerator::State {
     release(text.cached);
     reserved -= text.reserved;
     finished.push_back({id, text.writer.finish(), std::move(error)});
+    finished.back().text.shared = text.shared;
     texts.erase(found);
   }
 
@@ -165,6 +167,7 @@ struct BatchGenerator::State {
     }
     copy_rows(text, most);
     shared += cached.held;
+    text.shared += cached.held;
   }
 
   // Copies rows of a block that is not full, or that this text fills otherwise.

@@ -60,13 +60,19 @@ std::set<std::int32_t> end_tokens(const nn::Model& model, const data::Tokenizer&
 
 Chat::Chat(const nn::Model& model, const std::string& name)
     : tokenizer_(tokenizer_for_chat(model, name)),
-      template_(template_of(model, name), "the chat template"),
+      source_(template_of(model, name)),
+      template_(source_, "the chat template"),
       names_(nn::token_names(model)),
-      ends_(turn_ends(model, *tokenizer_, template_of(model, name))) {}
+      ends_(turn_ends(model, *tokenizer_, source_)) {}
 
 std::string Chat::prompt(const Json& messages, const std::tm& now) const {
+  return prompt(messages, now, Json::object());
+}
+
+std::string Chat::prompt(const Json& messages, const std::tm& now, const Json& more) const {
   Json variables = {
       {"messages", messages}, {"tools", nullptr}, {"documents", nullptr}, {"add_generation_prompt", true}};
+  for (const auto& [name, value] : more.items()) variables[name] = value;
   for (const auto& [name, text] : names_) variables[name] = text;
   return template_.render(variables, now);
 }

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json_fwd.h"
@@ -20,8 +21,12 @@ class Chat {
   Chat(const nn::Model& model, const std::string& name);
 
   // The conversation so far, and the beginning of an answer. `messages`: an array of objects with a role. `now`: for
-  // templates that write a date. Throws kUsage for messages that the template refuses.
+  // templates that write a date. `more`: an object with further variables, such as the tools. Throws kUsage for
+  // messages that the template refuses.
   std::string prompt(const Json& messages, const std::tm& now) const;
+  std::string prompt(const Json& messages, const std::tm& now, const Json& more) const;
+  // Whether the template writes this.
+  bool writes(std::string_view text) const { return source_.find(text) != std::string::npos; }
   // Names of special tokens in the text become those tokens, whoever wrote them, as in transformers and llama.cpp.
   std::vector<std::int32_t> tokens(const std::string& prompt) const;
   // Whether this token ends an answer.
@@ -34,6 +39,7 @@ class Chat {
 
  private:
   std::shared_ptr<const data::Tokenizer> tokenizer_;
+  std::string source_;
   jinja::Template template_;
   std::vector<std::pair<std::string, std::string>> names_;  // "bos_token" and the like
   std::set<std::int32_t> ends_;

@@ -43,6 +43,7 @@ struct Generated {
   bool stopped = false;                     // the tokens end with the stop sequence
   bool complete = false;                    // the grammar ended the text
   std::int64_t proposed = 0, accepted = 0;  // tokens that were computed before they were drawn, and those drawn then
+  std::int64_t shared = 0;                  // tokens of the prompt that were not computed, as another text had them
 };
 
 // Whether tokens end with a stop sequence; never with an empty one.

@@ -47,10 +47,6 @@ class BatchedModel final : public ServedModel {
       exchange->reply(busy_reply(fmt::format("{} examples are waiting; try again later", batcher_.waiting())));
   }
 
-  void generate(const Request& /*request*/, const ExchangePtr& /*exchange*/, bool /*stream*/) override {
-    fail(ErrorKind::kUsage, "'{0}' does not generate text; POST /v2/models/{0}/infer asks it", spec().name);
-  }
-
   std::string tensors() const override {
     return fmt::format("\"inputs\":[{}],\"outputs\":[{}]", reader_->inputs_json(), tensors_json(signature().outputs));
   }

@@ -12,15 +12,20 @@ std::string error_json(std::string_view why) {
   return out;
 }
 
+Reply json_reply(int status, std::string body) {
+  return {.status = status, .body = std::move(body)};
+}
+
 Reply error_reply(int status, std::string_view why, std::string headers) {
-  Reply reply;
-  reply.status = status;
-  reply.body = error_json(why);
-  reply.headers = std::move(headers);
-  return reply;
+  return {.status = status, .headers = std::move(headers), .error = std::string(why)};
 }
 
 Reply error_reply(const Error& error) {
+  if (const auto* refused = dynamic_cast<const RefusedRequest*>(&error)) {
+    Reply reply = error_reply(refused->status, refused->message);
+    reply.code = refused->code;
+    return reply;
+  }
   const bool request = error.kind == ErrorKind::kUsage || error.kind == ErrorKind::kCorrupt;
   return error_reply(request ? 400 : 500, error.message);
 }

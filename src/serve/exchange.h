@@ -1,9 +1,10 @@
-// A request and the way back to its client. Knows nothing of sockets: connection.cpp implements Exchange.
+// A request and the way back to its client. Knows nothing of sockets: http/connection.cpp implements Exchange.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 
@@ -17,14 +18,27 @@ struct Request {
 
 struct Reply {
   int status = 200;
-  std::string body;
+  std::string body{};
   std::string type = "application/json";
-  std::string headers;  // further lines, each with its CRLF
+  std::string headers{};  // further lines, each with its CRLF
+  // Why there is no answer; the protocol of the request's path writes the body then. `code`: a word for it that
+  // programs know, or "".
+  std::string error{}, code{};
+};
+
+// A request that is refused with a status of its own, and a word for it that programs know.
+class RefusedRequest final : public Error {
+ public:
+  RefusedRequest(int with_status, std::string with_code, std::string why)
+      : Error(ErrorKind::kUsage, std::move(why)), status(with_status), code(std::move(with_code)) {}
+  int status;
+  std::string code;
 };
 
 std::string error_json(std::string_view why);  // {"error":"WHY"}
+Reply json_reply(int status, std::string body);
 Reply error_reply(int status, std::string_view why, std::string headers = {});
-// 400 for what is wrong with the request, 500 for the rest.
+// That of a refused request; else 400 for what is wrong with one, 500 for the rest.
 Reply error_reply(const Error& error);
 // 503: too much waits already.
 Reply busy_reply(std::string_view why);

@@ -81,6 +81,11 @@ void ModelMetrics::proposed(std::int64_t tokens, std::int64_t accepted) {
   counts_.accepted += static_cast<std::uint64_t>(accepted);
 }
 
+void ModelMetrics::shared(std::int64_t tokens) {
+  const std::lock_guard lock(mutex_);
+  counts_.shared += static_cast<std::uint64_t>(tokens);
+}
+
 ModelCounts ModelMetrics::counts() const {
   const std::lock_guard lock(mutex_);
   return counts_;
@@ -116,6 +121,8 @@ std::string Metrics::text(const std::vector<ModelSample>& models, std::size_t we
        models, [](const ModelSample& m) { return m.counts.proposed; });
   each(out, "mlx_accepted_tokens_total", "counter", "Proposed tokens that were drawn then.", models,
        [](const ModelSample& m) { return m.counts.accepted; });
+  each(out, "mlx_shared_tokens_total", "counter", "Tokens of prompts that were not computed, as another text had them.",
+       models, [](const ModelSample& m) { return m.counts.shared; });
   each(out, "mlx_compute_seconds_total", "counter", "Time spent computing batches and texts.", models,
        [](const ModelSample& m) { return m.counts.compute_seconds; });
   each(out, "mlx_queue_examples", "gauge", "Examples or texts that wait to be computed.", models,

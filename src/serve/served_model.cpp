@@ -9,6 +9,10 @@ ModelSample ServedModel::sample() const {
   return {spec_.name, spec_.version, spec_.digest, model().about().precision, waiting(), metrics_.counts()};
 }
 
+TextModel& ServedModel::text() {
+  fail(ErrorKind::kUsage, "'{0}' does not generate text; POST /v2/models/{0}/infer asks it", spec().name);
+}
+
 std::unique_ptr<ServedModel> serve_model(const ModelSpec& spec, const ServerOptions& options) {
   switch (spec.model->signature().takes) {
     case infer::Takes::kImages:

@@ -1,7 +1,7 @@
 // One model of a server, under the name that requests call it by. Knows its requests and answers, nothing of HTTP's
 // paths and sockets.
 //
-// Used by service.cpp on the server's one I/O thread; the work is done on threads of the model's own.
+// Used by the protocols on the server's one I/O thread; the work is done on threads of the model's own.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,11 @@
 #include "infer/model.h"
 #include "serve/exchange.h"
 #include "serve/metrics.h"
-#include "serve/server.h"
+#include "serve/options.h"
 
 namespace mlx::serve {
+
+class TextModel;
 
 class ServedModel {
  public:
@@ -26,9 +28,10 @@ class ServedModel {
   const infer::Model& model() const { return *spec_.model; }
   ModelSample sample() const;
 
-  // Both answer through the exchange, now or later. They throw Error for a bad request, and then have not answered.
+  // Answers through the exchange, now or later. Throws Error for a bad request, and then has not answered.
   virtual void infer(const Request& request, const ExchangePtr& exchange) = 0;
-  virtual void generate(const Request& request, const ExchangePtr& exchange, bool stream) = 0;
+  // The model as one that generates text. Throws kUsage if it is none.
+  virtual TextModel& text();
   virtual std::string tensors() const = 0;   // of the metadata: "inputs":[…],"outputs":[…]
   virtual std::int64_t waiting() const = 0;  // examples or texts
   virtual void finish() = 0;                 // answers all that waits; nothing is asked after this

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "data/tokenizer.h"
 #include "infer/chat.h"
@@ -14,37 +15,37 @@ namespace {
 
 constexpr std::size_t kMostKept = 8;
 
-const char* name_of(bool schema) {
-  return schema ? "parameter 'json_schema'" : "parameter 'grammar'";
+infer::grammar::Rules rules_of(const TextShape& shape) {
+  infer::grammar::Rules rules = shape.kind == TextShape::Kind::kSchema
+                                    ? infer::grammar::parse_schema(shape.source, shape.what)
+                                    : infer::grammar::parse_gbnf(shape.source, shape.what);
+  if (shape.before.empty() && shape.after.empty()) return rules;
+  return infer::grammar::between(shape.before, std::move(rules), shape.after);
 }
 
 }  // namespace
 
 std::shared_ptr<infer::grammar::TokenGrammar> TextGrammars::made(
-    const std::shared_ptr<const infer::grammar::Automaton>& automaton, const Key& key) {
+    const std::shared_ptr<const infer::grammar::Automaton>& automaton, const TextShape& shape) {
   if (!vocabulary_) {
     const std::set<std::int32_t> ends = infer::end_tokens(model_, tokenizer_);
     vocabulary_ = std::make_shared<const infer::grammar::Vocabulary>(
         tokenizer_, std::vector<std::int32_t>(ends.begin(), ends.end()));
   }
-  return std::make_shared<infer::grammar::TokenGrammar>(vocabulary_, automaton, name_of(key.first));
+  return std::make_shared<infer::grammar::TokenGrammar>(vocabulary_, automaton, shape.what);
 }
 
-std::shared_ptr<infer::grammar::TokenGrammar> TextGrammars::of(const GenerateRequest& request) {
-  if (request.grammar.empty() && request.schema.empty()) return nullptr;
-  const bool schema = request.grammar.empty();
-  Key key{schema, schema ? request.schema : request.grammar};
-  const auto found = std::ranges::find(kept_, key, &Kept::key);
+std::shared_ptr<infer::grammar::TokenGrammar> TextGrammars::of(const TextShape& shape) {
+  if (shape.kind == TextShape::Kind::kAny) return nullptr;
+  const auto found = std::ranges::find(kept_, shape, &Kept::shape);
   if (found != kept_.end()) {
     kept_.splice(kept_.begin(), kept_, found);
-    if (found->grammar->is_full()) found->grammar = made(found->automaton, key);
+    if (found->grammar->is_full()) found->grammar = made(found->automaton, shape);
     return found->grammar;
   }
-  const std::string name = name_of(schema);
-  auto automaton = std::make_shared<const infer::grammar::Automaton>(
-      schema ? infer::grammar::parse_schema(key.second, name) : infer::grammar::parse_gbnf(key.second, name), name);
-  auto grammar = made(automaton, key);
-  kept_.push_front({std::move(key), std::move(automaton), grammar});
+  auto automaton = std::make_shared<const infer::grammar::Automaton>(rules_of(shape), shape.what, shape.blank);
+  auto grammar = made(automaton, shape);
+  kept_.push_front({shape, std::move(automaton), grammar});
   if (kept_.size() > kMostKept) kept_.pop_back();
   return grammar;
 }

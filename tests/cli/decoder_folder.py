@@ -134,4 +134,5 @@ def main():
     json.dump({"metadata": {"total_size": 0}, "weight_map": index}, open(os.path.join(folder, "model.safetensors.index.json"), "w"))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -174,6 +174,46 @@ wait "$client" || fail "the text was cut off: $(tail -n 2 "$work/events")"
 wait "$server" || fail "ended with $?"
 server=""
 
+# OpenAI's interface, and others' that chats speak, for a model with a chat template, by its alias.
+python3 "$here/chat_folder.py" theirs/lm
+mlx import model theirs/lm >/dev/null 2>&1
+mlx promote lm@v1 production >/dev/null 2>&1
+start lm@production --listen 127.0.0.1:0
+url=$(jq -r .url "$work/ready.json")
+same "$(curl -sS "$url/v1/models" | jq -r '.data[].id')" lm@production
+text=$(mlx predict lm --prompt 'mill k' --max-tokens 20 --temperature 0.7 --seed 4 --logit-bias 256=-100 --json -q | jq .texts[0].text)
+body='{"model":"lm@production","prompt":"mill k","max_tokens":20,"temperature":0.7,"seed":4,"logit_bias":{"256":-100}}'
+same "$(ask /v1/completions "$body" | jq '.choices[0].text')" "$text"
+chat='{"model":"lm","messages":[{"role":"user","content":"Hi"}],"max_tokens":200,"seed":4,"tools":[{"type":"function","function":
+  {"name":"f","parameters":{"type":"object","properties":{"a":{"enum":["b","c"]}},"required":["a"],"additionalProperties":false}}}]}'
+same "$(ask /v1/chat/completions "$(jq -c '.tool_choice = "required"' <<<"$chat")" |
+  jq -c '.choices[0] | [.finish_reason, .message.tool_calls[0].function.name, (.message.tool_calls[0].function.arguments | fromjson | keys)]')" \
+  '["tool_calls","f",["a"]]'
+events=$(ask /v1/chat/completions "$(jq -c '.stream = true | .stream_options.include_usage = true | .max_tokens = 5' <<<"$chat")" | sed -n 's/^data: //p')
+same "$(tail -n 1 <<<"$events")" "[DONE]"
+same "$(head -n -1 <<<"$events" | jq -sr '[.[].choices[]?.delta.content // ""] | add')" \
+  "$(ask /v1/chat/completions "$(jq -c '.max_tokens = 5' <<<"$chat")" | jq -r '.choices[0].message.content')"
+# The second turn of a chat does not compute the first again.
+long=$(printf 'stone %.0s' {1..40})
+turns=$(jq -c --arg text "$long" '.messages = [{role: "user", content: $text}] | del(.tools)' <<<"$chat")
+answer=$(ask /v1/chat/completions "$turns" | jq -c '.choices[0].message')
+same "$(ask /v1/chat/completions "$(jq -c --argjson answer "$answer" '.messages += [$answer, {role: "user", content: "And?"}]' <<<"$turns")" |
+  jq '.usage.prompt_tokens_details.cached_tokens >= 128')" true
+same "$(ask /v1/embeddings '{"input":["one","two"]}' | jq -c '[.data[].embedding | map(. * .) | add | . * 1000 | round]')" '[1000,1000]'
+same "$(ask /v1/messages '{"max_tokens":4,"messages":[{"role":"user","content":"Hi"}]}' | jq -r .type)" message
+same "$(ask /api/chat '{"messages":[{"role":"user","content":"Hi"}],"stream":false,"options":{"num_predict":4}}' | jq .done)" true
+same "$(ask /v1/chat/completions '{"model":"no","messages":[]}' | jq -r '.error.message | startswith("\u0027messages\u0027")')" true
+same "$(ask /v1/completions '{"model":"no","prompt":"a"}' | jq -r .error.code)" model_not_found
+# All choices of a client that leaves end at once.
+code=0
+curl -sSN --max-time 0.3 -H 'Content-Type: application/json' -d '{"prompt":"a","n":16,"max_tokens":1000,"stream":true,"logit_bias":{"256":-100}}' \
+  "$url/v1/completions" >/dev/null 2>&1 || code=$?
+same "$code" 28
+same "$(ask /v1/completions '{"prompt":"a","max_tokens":1}' | jq -r '.usage.completion_tokens')" 1
+kill -TERM "$server"
+wait "$server" || fail "ended with $?"
+server=""
+
 error 2 "would both be served as 'clf'" mlx serve clf price clf@v1
 error 2 "expected MODEL or NAME=MODEL" mlx serve clf new=
 error 3 "clg" mlx serve clf clg

@@ -6,7 +6,7 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 seconds=${1:-30}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(foreign formats gguf grammars manifest operation pack pictures pointer remote settings tables templates tokenizers wire)
+[ ${#targets[@]} -gt 0 ] || targets=(foreign formats gguf grammars manifest operation pack pictures pointer remote requests settings tables templates tokenizers wire)
 if [ ! -f build/fuzz/build.ninja ]; then cmake --preset fuzz >/dev/null; fi
 ninja -C build/fuzz --quiet "${targets[@]/#/fuzz_}" fuzz_seeds
 corpus=$(mktemp -d)

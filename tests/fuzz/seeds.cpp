@@ -206,6 +206,21 @@ void chat_templates() {
   for (const std::string_view text : templates) seed("templates", as_bytes(text));
 }
 
+// Two bytes cut a text into pieces.
+void requests() {
+  const std::string_view bodies[] = {
+      R"({"model":"lm","messages":[{"role":"developer","content":[{"type":"text","text":"a"}]},{"role":"assistant",)"
+      R"("tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},)"
+      R"({"role":"tool","tool_call_id":"1","content":"b"}],"tools":[{"type":"function","function":{"name":"f"}}],)"
+      R"("tool_choice":"required","logprobs":true,"top_logprobs":2,"stream_options":{"include_usage":true}})",
+      R"({"prompt":["a","b"],"n":2,"stop":["x"],"logit_bias":{"7":-100},"seed":1,"response_format":{"type":)"
+      R"("json_schema","json_schema":{"schema":{"type":"object"}}}})",
+      R"(So. <tool_call>{"name": "f", "arguments": {}}</tool_call> <tool_call>{"name": "f"}</tool_call>)",
+      R"({"name": "f", "parameters": {"a": "b"}})",
+  };
+  for (const std::string_view text : bodies) seed("requests", as_bytes("ab" + std::string(text)));
+}
+
 // What a text must be like: a byte tells which of the two notations it is, four choose a text of it.
 void grammars() {
   const std::string_view schemas[] = {
@@ -410,6 +425,7 @@ int main(int argc, char** argv) {
     configurations();
     chat_templates();
     grammars();
+    requests();
     language_models();
     shards();
     tables();

@@ -17,7 +17,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/parallel.h"
-#include "serve/server.h"
+#include "serve/http/server.h"
 
 namespace mlx::serve::test {
 

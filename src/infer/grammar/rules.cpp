@@ -118,4 +118,9 @@ Expression one_of(std::vector<std::string> texts) {
   return rest_of(texts, 0, 0);
 }
 
+Rules between(std::string before, Rules rules, std::string after) {
+  rules.root = rules.add("root", sequence({text(std::move(before)), rule(rules.root), text(std::move(after))}));
+  return rules;
+}
+
 }  // namespace mlx::infer::grammar

@@ -60,4 +60,7 @@ struct Rules {
   }
 };
 
+// The same texts with these around them.
+Rules between(std::string before, Rules rules, std::string after);
+
 }  // namespace mlx::infer::grammar

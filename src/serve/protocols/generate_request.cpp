@@ -1,5 +1,5 @@
 // A parameter is a row: its name and how it is read.
-#include "serve/generate_request.h"
+#include "serve/protocols/generate_request.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "serve/infer_request.h"
 #include "serve/json_reader.h"
 
 namespace mlx::serve {

@@ -17,7 +17,7 @@
 #include <set>
 #include <string>
 
-#include "serve/service.h"
+#include "serve/http/service.h"
 
 namespace mlx::serve {
 

@@ -1,5 +1,5 @@
 // Callbacks in the order in which they happen: head, body, answer (whole or as a stream), again; or linger and close.
-#include "serve/connection.h"
+#include "serve/http/connection.h"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/post.hpp>
@@ -272,9 +272,10 @@ void Connection::send(const Reply& reply, bool keep_alive) {
   answering_ = false;
   state_ = State::kAnswer;
   keep_alive = keep_alive && !shared_.draining;
-  log(reply.status, reply.body.size());
-  out_ = head_of(reply, fmt::format("Content-Length: {}\r\n", reply.body.size()), keep_alive);
-  if (method_ != "HEAD") out_ += reply.body;
+  const std::string body = reply.error.empty() ? reply.body : Service::error_body(target_, reply);
+  log(reply.status, body.size());
+  out_ = head_of(reply, fmt::format("Content-Length: {}\r\n", body.size()), keep_alive);
+  if (method_ != "HEAD") out_ += body;
   arm(shared_.options.idle_timeout);
   asio::async_write(socket_, asio::buffer(out_),
                     [self = shared_from_this(), keep_alive](const error_code& error, std::size_t) {

@@ -2,7 +2,7 @@
 //
 // Threads: the caller's is the I/O thread; each model has one of its own, which computes on the pool. A connection is
 // touched by the first only.
-#include "serve/server.h"
+#include "serve/http/server.h"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "serve/connection.h"
+#include "serve/http/connection.h"
 
 namespace mlx::serve {
 namespace {

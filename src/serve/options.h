@@ -1,15 +1,11 @@
-// HTTP serving of models: the KServe Open Inference Protocol v2 in JSON with its generate extension, dynamic batching,
-// health and Prometheus metrics. Sources: KServe "Open Inference Protocol" v2 (REST), Triton's generate and model
-// repository extensions, Prometheus text exposition format 0.0.4, RFC 9110/9112, WHATWG server-sent events.
+// What is served, and within which limits. Used by the whole layer, and by `mlx serve`, which fills it.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "base/interruption.h"
 #include "infer/model.h"
 
 namespace mlx::serve {
@@ -19,6 +15,8 @@ struct ModelSpec {
   std::string name, version;  // "clf", "2"
   std::string digest;
   std::shared_ptr<const infer::Model> model;
+  std::string reference = {};  // what it was asked for by, "clf@production"; requests may call it that, too
+  std::int64_t created = 0;    // seconds since 1970; 0: not known
 };
 
 struct ServerOptions {
@@ -35,9 +33,5 @@ struct ServerOptions {
   std::function<void(std::uint16_t port)> listening;        // called once the socket listens
   std::function<void(const std::string& line)> access_log;  // may be empty
 };
-
-// Serves until `stop` is raised (looked at twice a second or faster), then finishes what is in flight. The names
-// differ. Throws kConflict for a busy port, kUsage for a model that cannot be served; both before it listens.
-void serve(const std::vector<ModelSpec>& models, const ServerOptions& options, const Interruption& stop);
 
 }  // namespace mlx::serve

@@ -1,0 +1,45 @@
+// What the server answers: finds a request's route among those of all protocols. Knows requests and exchanges, nothing
+// of sockets.
+//
+// Used by connection.cpp on the server's one I/O thread; what takes long is done on threads of the models.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "serve/models.h"
+#include "serve/protocols/protocol.h"
+
+namespace mlx::serve {
+
+class Service {
+ public:
+  // Gets every model ready before it returns.
+  Service(const std::vector<ModelSpec>& models, const ServerOptions& options);
+
+  // Whether a request is to send a body, as large as the options allow.
+  bool takes_body(const std::string& method, const std::string& target) const;
+  // Answers once: before it returns, or later from another thread.
+  void answer(const Request& request, const ExchangePtr& exchange);
+  // The body of a reply that says why there is no answer, as the protocol of the path has it.
+  static std::string error_body(const std::string& target, const Reply& reply);
+  void drain() { ready_ = false; }     // from here on the server says that it is not ready
+  void finish() { models_.finish(); }  // answers all that waits; nothing is asked after this
+  Metrics& metrics() { return metrics_; }
+
+ private:
+  struct Found {
+    const Route* route = nullptr;  // null: there is nothing
+    ServedModel* model = nullptr;
+    std::string why{}, code{};  // there is nothing
+  };
+  Found find(const std::string& target) const;
+
+  const ServerOptions& options_;
+  Metrics metrics_;
+  Models models_;
+  std::atomic<bool> ready_{true};
+};
+
+}  // namespace mlx::serve
