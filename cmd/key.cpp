@@ -303,7 +303,7 @@ Command add_key() {
 
   Command command;
   command.name = "key";
-  command.summary = "Say who can read what is encrypted";
+  command.summary = "Say who can read what is encrypted, whose signatures count, and who may ask a server";
   command.group = "govern";
   command.subcommands = {
       subcommand("list", "List members and domains, without unlocking", {}, false, values, list),
@@ -336,6 +336,7 @@ Command add_key() {
                   argument("DOMAIN", v.domain, "The domain")},
                  true, values, assign),
   };
+  command.subcommands.push_back(api_key_command());
   for (Command& about_people : people_commands()) command.subcommands.push_back(std::move(about_people));
   command.run = [values](Context& context) { return list(*values, context); };
   command.examples = {"mlx key new-identity", "mlx key add-recipient ada.pub --name ada",

@@ -11,6 +11,7 @@
 namespace mlx::cmd {
 
 std::vector<Command> people_commands();
+Command api_key_command();  // `mlx key api` (key_api.cpp)
 
 // `options` point into `values`, which live as long as the command; `changes`: takes -n.
 template <typename Values>

@@ -12,6 +12,7 @@
 #include "cmd/asked_model.h"
 #include "cmd/backend.h"
 #include "cmd/cli/cli.h"
+#include "cmd/serve_keys.h"
 #include "infer/batch_generator.h"
 #include "infer/model.h"
 #include "registry/repository.h"
@@ -25,13 +26,19 @@ namespace {
 struct ServeOptions {
   std::vector<std::string> models;
   std::string listen = "127.0.0.1:8080", speculate;
+  std::string tls_cert, tls_key, client_ca, keys;
   std::int64_t max_batch = 64, max_body = 8 << 20, queue = 1024;
   double idle_timeout = 30;
-  bool log = false;
+  bool log = false, insecure = false;
 };
 
-// "HOST:PORT", "[::1]:PORT"
-void parse_listen(const std::string& text, serve::ServerOptions& to) {
+// "HOST:PORT", "[::1]:PORT", "unix:PATH"
+void parse_listen(const std::string& text, Context& context, serve::ServerOptions& to) {
+  constexpr std::string_view kUnix = "unix:";
+  if (text.starts_with(kUnix) && text.size() > kUnix.size()) {
+    to.socket_path = join_path(context.folder(), text.substr(kUnix.size()));
+    return;
+  }
   const std::size_t colon = text.rfind(':');
   const std::string port = colon == std::string::npos ? "" : text.substr(colon + 1);
   std::string host = text.substr(0, colon == std::string::npos ? 0 : colon);
@@ -43,7 +50,7 @@ void parse_listen(const std::string& text, serve::ServerOptions& to) {
   }
   if (host.empty() || !digits || std::stoi(port) > 65535) {
     throw Error(ErrorKind::kUsage, fmt::format("--listen {}: expected HOST:PORT with a port from 0 to 65535", text),
-                "for example 127.0.0.1:8080, [::1]:8080, or 127.0.0.1:0 for any free port");
+                "for example 127.0.0.1:8080, [::1]:8080, 127.0.0.1:0 for any free port, or unix:PATH");
   }
   to.host = host;
   to.port = static_cast<std::uint16_t>(std::stoi(port));
@@ -58,13 +65,35 @@ void check_range(const char* option, double value, double least, double most) {
   fail(ErrorKind::kUsage, "{} {}: expected {} to {}", option, value, least, most);
 }
 
-serve::ServerOptions server_options(const ServeOptions& options) {
+std::optional<serve::TlsFiles> tls_files(const ServeOptions& options, Context& context) {
+  const bool any = !options.tls_cert.empty() || !options.tls_key.empty() || !options.client_ca.empty();
+  if (!any) return std::nullopt;
+  if (options.tls_cert.empty() || options.tls_key.empty())
+    fail(ErrorKind::kUsage, "TLS needs both --tls-cert and --tls-key");
+  const auto path = [&](const std::string& name) { return name.empty() ? "" : join_path(context.folder(), name); };
+  return serve::TlsFiles{path(options.tls_cert), path(options.tls_key), path(options.client_ca)};
+}
+
+// Beyond this machine nobody is believed, and nothing is sent in clear.
+void require_secure(const serve::ServerOptions& server, const ServeOptions& options) {
+  if (options.insecure || !server.socket_path.empty() || is_loopback(server.host)) return;
+  const bool known = server.keys || (server.tls && !server.tls->client_authority.empty());
+  if (server.tls && known) return;
+  throw Error(ErrorKind::kRefused,
+              fmt::format("--listen {}: others would reach it, and there {}", options.listen,
+                          server.tls ? "are no API keys" : "is no TLS"),
+              "--tls-cert and --tls-key, and an API key (`mlx key api add`) or --client-ca, make it safe; --insecure "
+              "listens without");
+}
+
+serve::ServerOptions server_options(const ServeOptions& options, Context& context) {
   check_range("--max-batch", static_cast<double>(options.max_batch), 1, 4096);
   check_range("--max-body", static_cast<double>(options.max_body), 1, 1 << 30);
   check_range("--queue", static_cast<double>(options.queue), 1, 1 << 20);
   check_range("--idle-timeout", options.idle_timeout, 0.1, 86400);
   serve::ServerOptions out;
-  parse_listen(options.listen, out);
+  parse_listen(options.listen, context, out);
+  out.tls = tls_files(options, context);
   out.program_version = MLX_VERSION;
   out.max_batch = options.max_batch;
   out.max_body = options.max_body;
@@ -156,7 +185,9 @@ const char* action_of(const serve::ModelSpec& spec) {
 void announce(const std::vector<serve::ModelSpec>& specs, const Loader& loader, const serve::ServerOptions& options,
               std::uint16_t port, Context& context) {
   const bool v6 = options.host.find(':') != std::string::npos;
-  const std::string url = fmt::format("http://{}{}{}:{}", v6 ? "[" : "", options.host, v6 ? "]" : "", port);
+  const std::string url = !options.socket_path.empty() ? "unix:" + options.socket_path
+                                                       : fmt::format("{}://{}{}{}:{}", options.tls ? "https" : "http",
+                                                                     v6 ? "[" : "", options.host, v6 ? "]" : "", port);
   const auto post = [&](const serve::ModelSpec& spec) {
     return fmt::format("{}/v2/models/{}/{}", url, spec.name, action_of(spec));
   };
@@ -168,11 +199,14 @@ void announce(const std::vector<serve::ModelSpec>& specs, const Loader& loader, 
           {{action_of(spec), post(spec)}, {"model", spec.name}, {"version", spec.version}, {"digest", spec.digest}});
     }
     document.update(models.at(0));  // the first one stands for itself, too
+    document["tls"] = options.tls.has_value();
+    document["api_keys"] = options.keys.has_value();
     document["kernels"] = loader.backend().name();
     document["models"] = std::move(models);
     context.json(document);
   }
-  if (!is_loopback(options.host)) {
+  const bool known = options.keys || (options.tls && !options.tls->client_authority.empty());
+  if (options.socket_path.empty() && !is_loopback(options.host) && !known) {
     context.progress().warn(fmt::format(
         "listening on {}: anyone who reaches it may use the model, there is no authentication", options.host));
   }
@@ -181,7 +215,10 @@ void announce(const std::vector<serve::ModelSpec>& specs, const Loader& loader, 
 }
 
 int run_serve(const ServeOptions& options, Context& context) {
-  serve::ServerOptions server = server_options(options);
+  serve::ServerOptions server = server_options(options, context);
+  ServeKeys keys(options.keys, context);
+  server.keys = keys.now();
+  require_secure(server, options);
   Loader loader(context);
   std::vector<serve::ModelSpec> specs;
   for (const std::string& word : options.models) {
@@ -198,6 +235,8 @@ int run_serve(const ServeOptions& options, Context& context) {
   }
   std::signal(SIGHUP, SIG_IGN);  // a server outlives the terminal that it was started from
   server.listening = [&](std::uint16_t port) { announce(specs, loader, server, port, context); };
+  server.warn = [&](const std::string& why) { context.progress().warn(why); };
+  server.watch = [&](serve::Control& control) { keys.watch(control); };
   if (options.log) server.access_log = [&](const std::string& line) { context.say(line); };
   serve::serve(specs, server, context.progress().interruption());
   context.say("stopped");
@@ -218,7 +257,16 @@ Command add_serve() {
                 "under another name",
                 Complete::kReference),
       option("-l,--listen", "HOST:PORT", options->listen,
-             "Where to listen; port 0 takes a free one (default: 127.0.0.1:8080)"),
+             "Where to listen; port 0 takes a free one (default: 127.0.0.1:8080); unix:PATH is a socket in a file"),
+      option("--tls-cert", "FILE", options->tls_cert, "The certificate and those above it, in PEM: TLS 1.3",
+             Complete::kFile),
+      option("--tls-key", "FILE", options->tls_key, "The certificate's key, in PEM", Complete::kFile),
+      option("--client-ca", "FILE", options->client_ca, "Clients must show a certificate that this one has signed",
+             Complete::kFile),
+      option("--keys", "FILE", options->keys,
+             "The API keys, as `mlx key api list --json` writes them (default: those of the repository)",
+             Complete::kFile),
+      flag("--insecure", options->insecure, "Listen beyond this machine without TLS or keys"),
       integer("--max-batch", "N", options->max_batch, "Most examples computed together (default: 64)"),
       integer("--max-body", "BYTES", options->max_body, "Largest body of a request (default: 8388608)"),
       integer("--queue", "N", options->queue,

@@ -482,7 +482,7 @@ _mlx_command() {
       esac
       case $2 in
         --actor) kind=nothing ;;
-        --kind) kind='choice actor actor.describe actor.forget alias alias.move attach domain domain.assign history history.join key key.erase operation operation.undo run run.checkpoint run.end run.log run.resume run.start tag tag.create tag.delete version version.create version.lost version.renumber' ;;
+        --kind) kind='choice access access.add access.revoke actor actor.describe actor.forget alias alias.move attach domain domain.assign history history.join key key.erase operation operation.undo run run.checkpoint run.end run.log run.resume run.start tag tag.create tag.delete version version.create version.lost version.renumber' ;;
         --since) kind=nothing ;;
         --until) kind=nothing ;;
         --max-count) kind=nothing ;;
@@ -521,7 +521,7 @@ _mlx_command() {
       ;;
     'key')
       options='--json -C -q --quiet -v --verbose --color -h --help'
-      subcommands='list new-identity export-public add-recipient remove-recipient add-passphrase change-passphrase rotate pin domain assign signing people trust distrust'
+      subcommands='list new-identity export-public add-recipient remove-recipient add-passphrase change-passphrase rotate pin domain assign api signing people trust distrust'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -635,6 +635,46 @@ _mlx_command() {
       case $3 in
         0) kind=nothing ;;
         1) kind=nothing ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key api')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      subcommands='add list revoke'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key api add')
+      options='--role --model --expires --per-minute --per-day -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+      esac
+      case $2 in
+        --role) kind=nothing ;;
+        --model) kind=nothing ;;
+        --expires) kind=nothing ;;
+        --per-minute) kind=nothing ;;
+        --per-day) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key api list')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key api revoke')
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
       esac
       case $2 in
         -C) kind=folder ;;
@@ -800,12 +840,16 @@ _mlx_command() {
       esac
       ;;
     'serve')
-      options='-l --listen --max-batch --max-body --queue --idle-timeout --speculate --log --json -C -q --quiet -v --verbose --color -h --help'
+      options='-l --listen --tls-cert --tls-key --client-ca --keys --insecure --max-batch --max-body --queue --idle-timeout --speculate --log --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         [0-9]*) kind=reference ;;
       esac
       case $2 in
         -l|--listen) kind=nothing ;;
+        --tls-cert) kind=file ;;
+        --tls-key) kind=file ;;
+        --client-ca) kind=file ;;
+        --keys) kind=file ;;
         --max-batch) kind=nothing ;;
         --max-body) kind=nothing ;;
         --queue) kind=nothing ;;

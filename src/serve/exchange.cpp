@@ -22,7 +22,7 @@ Reply error_reply(int status, std::string_view why, std::string headers) {
 
 Reply error_reply(const Error& error) {
   if (const auto* refused = dynamic_cast<const RefusedRequest*>(&error)) {
-    Reply reply = error_reply(refused->status, refused->message);
+    Reply reply = error_reply(refused->status, refused->message, refused->headers);
     reply.code = refused->code;
     return reply;
   }

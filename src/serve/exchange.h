@@ -7,12 +7,14 @@
 #include <utility>
 
 #include "base/error.h"
+#include "serve/access.h"
 
 namespace mlx::serve {
 
 struct Request {
   std::string method, target, body;
   std::string type{};  // Content-Type, "" if there is none
+  ApiKeyPtr key{};     // that it has brought; null where none is needed
   bool holds_photo() const { return type.starts_with("image/") || type.starts_with("audio/"); }  // or a sound
 };
 
@@ -29,10 +31,13 @@ struct Reply {
 // A request that is refused with a status of its own, and a word for it that programs know.
 class RefusedRequest final : public Error {
  public:
-  RefusedRequest(int with_status, std::string with_code, std::string why)
-      : Error(ErrorKind::kUsage, std::move(why)), status(with_status), code(std::move(with_code)) {}
+  RefusedRequest(int with_status, std::string with_code, std::string why, std::string with_headers = {})
+      : Error(ErrorKind::kUsage, std::move(why)),
+        status(with_status),
+        code(std::move(with_code)),
+        headers(std::move(with_headers)) {}
   int status;
-  std::string code;
+  std::string code, headers;
 };
 
 std::string error_json(std::string_view why);  // {"error":"WHY"}

@@ -9,19 +9,26 @@ Models::Models(const std::vector<ModelSpec>& specs, const ServerOptions& options
   for (const ModelSpec& spec : specs) models_.push_back(serve_model(spec, options));
 }
 
-ServedModel* Models::find(std::string_view name) const {
-  for (const auto& model : models_) {
-    const ModelSpec& spec = model->spec();
-    if (name == spec.name || name == spec.name + "/versions/" + spec.version) return model.get();
-  }
+VisibleModels Models::visible(const ApiKey* key) const {
+  std::vector<ServedModel*> out;
   for (const auto& model : models_)
-    if (name == model->spec().reference) return model.get();
+    if (key == nullptr || key->may_ask(model->spec().name)) out.push_back(model.get());
+  return VisibleModels(std::move(out));
+}
+
+ServedModel* VisibleModels::find(std::string_view name) const {
+  for (ServedModel* model : models_) {
+    const ModelSpec& spec = model->spec();
+    if (name == spec.name || name == spec.name + "/versions/" + spec.version) return model;
+  }
+  for (ServedModel* model : models_)
+    if (name == model->spec().reference) return model;
   return nullptr;
 }
 
-std::string Models::names() const {
+std::string VisibleModels::names() const {
   std::string out;
-  for (const auto& model : models_)
+  for (const ServedModel* model : models_)
     out += fmt::format("{}'{}', version {}", out.empty() ? "" : "; ", model->spec().name, model->spec().version);
   return out;
 }

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "infer/model.h"
+#include "serve/access.h"
 
 namespace mlx::serve {
 
@@ -19,18 +22,38 @@ struct ModelSpec {
   std::int64_t created = 0;    // seconds since 1970; 0: not known
 };
 
+// Files in PEM. `client_authority`: clients must show a certificate that it has signed; "" if they need none.
+struct TlsFiles {
+  std::string certificate, key, client_authority{};
+};
+
+// What may be changed while a server runs, from any thread.
+class Control {
+ public:
+  virtual ~Control() = default;
+  virtual void set_keys(std::vector<ApiKey> keys) = 0;
+  virtual void warn(std::string why) = 0;  // through options.warn, on the server's thread
+  virtual bool stopping() const = 0;
+};
+
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  std::uint16_t port = 8080;        // 0: any free one, told through `listening`
-  std::string program_version;      // of mlx, for GET /v2
-  std::int64_t max_batch = 64;      // examples computed together
-  std::int64_t max_body = 8 << 20;  // bytes; 413 beyond
-  int max_connections = 512;        // 503 beyond
-  int queue_limit = 1024;           // waiting examples or texts of a model; 503 with Retry-After beyond
-  std::int64_t ngram = 0;           // texts speculate with runs of so many tokens (infer/speculation.h); 0: they do not
+  std::uint16_t port = 8080;  // 0: any free one, told through `listening`
+  std::string socket_path;    // a socket of the file system, in the place of host and port; "" for none
+  std::optional<TlsFiles> tls;
+  std::optional<std::vector<ApiKey>> keys;  // that requests need; nullopt: none
+  std::string program_version;              // of mlx, for GET /v2
+  std::int64_t max_batch = 64;              // examples computed together
+  std::int64_t max_body = 8 << 20;          // bytes; 413 beyond
+  int max_connections = 512;                // 503 beyond
+  int queue_limit = 1024;                   // waiting examples or texts of a model; 503 with Retry-After beyond
+  std::int64_t ngram = 0;     // texts speculate with runs of so many tokens (infer/speculation.h); 0: they do not
   double idle_timeout = 30;   // seconds; also for a request's head and for its body, from the first byte to the last
   double drain_timeout = 10;  // seconds that requests in flight may take once it is told to stop
-  std::function<void(std::uint16_t port)> listening;        // called once the socket listens
+  std::function<void(std::uint16_t port)> listening;  // called once the socket listens
+  std::function<void(const std::string& why)> warn;   // of what does not stop it; may be empty
+  // Runs on a thread of its own beside the server, and returns soon after control.stopping(). May be empty.
+  std::function<void(Control& control)> watch;
   std::function<void(const std::string& line)> access_log;  // may be empty
 };
 

@@ -51,7 +51,7 @@ server=""
 same "$code" 0
 has "$(cat "$work/serve.err")" "stopped"
 
-start clf --listen 0.0.0.0:0
+start clf --listen 0.0.0.0:0 --insecure
 has "$(cat "$work/serve.err")" "no authentication"
 kill -TERM "$server"
 wait "$server" || fail "ended with $?"
@@ -223,4 +223,4 @@ for address in 8080 127.0.0.1 127.0.0.1:x 127.0.0.1:65536 ::1:80 :80; do
   error 2 "expected HOST:PORT" mlx serve clf --listen "$address"
 done
 error 2 "--max-batch" mlx serve clf --max-batch 0
-error 2 "no.such.host.invalid" mlx serve clf --listen no.such.host.invalid:0
+error 2 "no.such.host.invalid" mlx serve clf --listen no.such.host.invalid:0 --insecure

@@ -43,6 +43,8 @@ const std::map<std::string, Json>& sample_bodies() {
       {"history.join", {{"roots", {kDigest, kOther}}}},
       {"domain.assign", {{"artifact", "clf"}, {"domain", "x"}}},
       {"key.erase", {{"domain", "x"}, {"keys", {1}}, {"versions", {kDigest}}}},
+      {"access.add", {{"name", "ada"}, {"key", kOther}, {"models", {"clf"}}}},
+      {"access.revoke", {{"name", "ada"}, {"key", kOther}}},
       {"run.start", {{"run", "x"}, {"key", kOther}, {"inputs", {version}}, {"code", {{"diff", kOther}}}}},
       {"run.checkpoint", {{"run", "x"}, {"step", 1}, {"manifest", kDigest}}},
       {"run.resume", {{"run", "x"}, {"step", 1}}},

@@ -18,11 +18,34 @@
 namespace mlx::registry {
 namespace {
 
-const std::vector<const char*> kProjected = {
-    "operations",      "operation_parents", "heads",         "undone",  "people",           "artifacts", "versions",
-    "version_numbers", "aliases",           "alias_moves",   "tags",    "attachments",      "runs",      "run_inputs",
-    "run_outputs",     "checkpoints",       "metric_series", "metrics", "artifact_domains", "erasures",  "erased_keys",
-    "version_makers",  "erased_makers",     "forgotten",     "remarks", "run_logs"};
+const std::vector<const char*> kProjected = {"operations",
+                                             "operation_parents",
+                                             "heads",
+                                             "undone",
+                                             "people",
+                                             "artifacts",
+                                             "versions",
+                                             "version_numbers",
+                                             "aliases",
+                                             "alias_moves",
+                                             "tags",
+                                             "attachments",
+                                             "runs",
+                                             "run_inputs",
+                                             "run_outputs",
+                                             "checkpoints",
+                                             "metric_series",
+                                             "metrics",
+                                             "artifact_domains",
+                                             "erasures",
+                                             "erased_keys",
+                                             "version_makers",
+                                             "erased_makers",
+                                             "forgotten",
+                                             "remarks",
+                                             "run_logs",
+                                             "api_keys",
+                                             "revoked_api_keys"};
 
 bool any_pack(const std::string& mlx_folder) {
   const std::string packs = join_path(mlx_folder, "packs");

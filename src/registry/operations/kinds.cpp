@@ -14,28 +14,15 @@ extern const Kind kAttach;                                                  // k
 extern const Kind kRunStart, kRunCheckpoint, kRunResume, kRunEnd, kRunLog;  // kinds/runs.cpp
 extern const Kind kActorDescribe, kActorForget;                             // kinds/people.cpp
 extern const Kind kDomainAssign, kKeyErase;                                 // kinds/keys.cpp
+extern const Kind kAccessAdd, kAccessRevoke;                                // kinds/access.cpp
 extern const Kind kOperationUndo, kHistoryJoin;                             // kinds/history.cpp
 
 const Kinds& known_kinds() {
   static const Kinds kinds({
-      &kVersionCreate,
-      &kVersionRenumber,
-      &kVersionLost,
-      &kAliasMove,
-      &kTagCreate,
-      &kTagDelete,
-      &kAttach,
-      &kRunStart,
-      &kRunCheckpoint,
-      &kRunResume,
-      &kRunEnd,
-      &kRunLog,
-      &kActorDescribe,
-      &kActorForget,
-      &kDomainAssign,
-      &kKeyErase,
-      &kOperationUndo,
-      &kHistoryJoin,
+      &kVersionCreate, &kVersionRenumber, &kVersionLost,   &kAliasMove,     &kTagCreate,
+      &kTagDelete,     &kAttach,          &kRunStart,      &kRunCheckpoint, &kRunResume,
+      &kRunEnd,        &kRunLog,          &kActorDescribe, &kActorForget,   &kDomainAssign,
+      &kKeyErase,      &kAccessAdd,       &kAccessRevoke,  &kOperationUndo, &kHistoryJoin,
   });
   return kinds;
 }

@@ -157,6 +157,14 @@ CREATE TABLE run_logs (
   run TEXT NOT NULL, seq INTEGER NOT NULL, position INTEGER NOT NULL, role TEXT NOT NULL, blob BLOB NOT NULL,
   PRIMARY KEY (run, seq, position)) WITHOUT ROWID;
 )sql"},
+    {9, R"sql(
+-- API keys of servers, by digest. models: a JSON list of names. One that was revoked stays so.
+CREATE TABLE api_keys (
+  digest BLOB PRIMARY KEY, seq INTEGER NOT NULL, name TEXT NOT NULL, infer INTEGER NOT NULL, metrics INTEGER NOT NULL,
+  models TEXT NOT NULL, expires INTEGER NOT NULL, per_minute INTEGER NOT NULL, per_day INTEGER NOT NULL,
+  actor TEXT NOT NULL, time INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE revoked_api_keys (digest BLOB PRIMARY KEY, actor TEXT NOT NULL, time INTEGER NOT NULL) WITHOUT ROWID;
+)sql"},
 };
 
 }  // namespace mlx::registry

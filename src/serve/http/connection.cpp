@@ -6,16 +6,14 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
 
-#include <sys/socket.h>
-
-#include <array>
+#include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace mlx::serve {
 namespace {
@@ -27,6 +25,7 @@ using boost::system::error_code;
 constexpr int kClientClosed = 499;  // in logs and metrics, as nginx has it: the client left before its answer
 constexpr std::uint32_t kMaxHead = 16 * 1024;  // bytes of a request's line and header fields
 constexpr double kLingerSeconds = 2;           // for a client to read an answer that came before its request's end
+constexpr std::size_t kReadAhead = 4096;       // bytes at a time
 constexpr std::size_t kLingerBytes = 64 << 20;
 constexpr std::size_t kMostWaiting = 16 << 20;  // bytes of a stream that its client has not taken yet
 
@@ -44,6 +43,16 @@ bool is_json(boost::beast::string_view type) {
   return boost::beast::iequals(type, "application/json");
 }
 
+// As OpenAI's, Azure's and Anthropic's clients send it; "" if there is none.
+template <class Fields>
+std::string key_text(const Fields& fields) {
+  constexpr std::string_view kBearer = "bearer ";
+  const std::string given = text(fields[http::field::authorization]);
+  if (lower(given.substr(0, kBearer.size())) == kBearer) return given.substr(kBearer.size());
+  const std::string other = text(fields["x-api-key"]);
+  return other.empty() ? text(fields["api-key"]) : other;
+}
+
 // A photo or a sound.
 bool is_photo(boost::beast::string_view type) {
   constexpr std::size_t kPrefix = 6;
@@ -58,7 +67,7 @@ bool is_photo(boost::beast::string_view type) {
 class Connection::Turn final : public Exchange {
  public:
   Turn(std::shared_ptr<Connection> connection, bool keep_alive)
-      : executor_(connection->socket_.get_executor()), connection_(std::move(connection)), keep_alive_(keep_alive) {}
+      : executor_(connection->wire_.get_executor()), connection_(std::move(connection)), keep_alive_(keep_alive) {}
   ~Turn() override {
     if (connection_) post(std::move(connection_), [](Connection& c) { c.close(); });  // nobody will answer
   }
@@ -97,10 +106,8 @@ class Connection::Turn final : public Exchange {
   std::atomic<bool> gone_{false};
 };
 
-Connection::Connection(asio::ip::tcp::socket socket, Shared& shared)
-    : socket_(std::move(socket)), timer_(socket_.get_executor()), shared_(shared), buffer_(kMaxHead + 64 * 1024) {
-  error_code ignored;
-  socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
+Connection::Connection(Wire wire, Shared& shared)
+    : wire_(std::move(wire)), timer_(wire_.get_executor()), shared_(shared), buffer_(kMaxHead + 64 * 1024) {
   shared_.open.insert(this);
   shared_.service.metrics().connections(1);
 }
@@ -110,12 +117,22 @@ Connection::~Connection() {
   shared_.service.metrics().connections(-1);
 }
 
+void Connection::start() {
+  if (!wire_.sealed()) return read_head();
+  arm(shared_.options.idle_timeout);
+  wire_.async_handshake([self = shared_from_this()](const error_code& error) {
+    if (error) return self->close();
+    self->read_head();
+  });
+}
+
 void Connection::refuse(const Reply& reply) {
+  if (wire_.sealed()) return close();  // it could not read the answer yet
   send(reply, false);
 }
 
 bool Connection::idle() const {
-  return state_ == State::kHead && buffer_.size() == 0 && parser_ && !parser_->got_some();
+  return state_ == State::kHead && buffer_.size() == 0 && parser_ && (read_on_ || !parser_->got_some());
 }
 
 void Connection::close_if_idle() {
@@ -132,8 +149,8 @@ void Connection::close() {
   stream_.reset();
   timer_.cancel();
   error_code ignored;
-  socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);
-  socket_.close(ignored);
+  wire_.socket().shutdown(Wire::Socket::shutdown_both, ignored);
+  wire_.socket().close(ignored);
 }
 
 // After so many seconds what is being waited for is given up.
@@ -144,7 +161,7 @@ void Connection::arm(double seconds) {
     if (error || self->timer_.expiry() > std::chrono::steady_clock::now()) return;
     self->timed_out_ = true;
     error_code ignored;
-    self->socket_.cancel(ignored);
+    self->wire_.socket().cancel(ignored);
   });
 }
 
@@ -155,9 +172,10 @@ void Connection::read_head() {
   parser_->header_limit(kMaxHead);
   parser_->body_limit(static_cast<std::uint64_t>(shared_.options.max_body));
   method_.clear();
+  key_.reset();
   target_.clear();
   arm(shared_.options.idle_timeout);
-  http::async_read_header(socket_, buffer_, *parser_,
+  http::async_read_header(wire_, buffer_, *parser_,
                           [self = shared_from_this()](const error_code& error, std::size_t) { self->on_head(error); });
 }
 
@@ -170,17 +188,22 @@ void Connection::on_head(const error_code& error) {
   if (const std::optional<Reply> reply = refusal()) return send(*reply, false);
   if (!boost::beast::iequals(request[http::field::expect], "100-continue") || parser_->is_done()) return read_body();
   out_ = "HTTP/1.1 100 Continue\r\n\r\n";
-  asio::async_write(socket_, asio::buffer(out_), [self = shared_from_this()](const error_code& failed, std::size_t) {
+  asio::async_write(wire_, asio::buffer(out_), [self = shared_from_this()](const error_code& failed, std::size_t) {
     if (failed) return self->close();
     self->read_body();
   });
 }
 
-std::optional<Reply> Connection::refusal() const {
+std::optional<Reply> Connection::refusal() {
   const auto& request = parser_->get();
   if (request.version() != 10 && request.version() != 11) return error_reply(505, "expected HTTP/1.1");
   if (request.version() == 11 && request.count(http::field::host) != 1)
     return error_reply(400, "HTTP/1.1 needs one Host header field");
+  try {
+    key_ = shared_.service.admit(target_, key_text(request));
+  } catch (const Error& error) {
+    return error_reply(error);
+  }
   // Two ways to tell a body's end are two opinions on where the next request begins.
   if (parser_->chunked() && request.count(http::field::content_length) != 0)
     return error_reply(400, "Content-Length and Transfer-Encoding at once");
@@ -210,7 +233,7 @@ void Connection::read_body() {
   if (parser_->is_done()) return answer();
   state_ = State::kBody;
   arm(shared_.options.idle_timeout);
-  http::async_read(socket_, buffer_, *parser_,
+  http::async_read(wire_, buffer_, *parser_,
                    [self = shared_from_this()](const error_code& error, std::size_t) { self->on_body(error); });
 }
 
@@ -244,7 +267,8 @@ void Connection::answer() {
   turn_ = turn;
   answering_ = true;
   shared_.service.answer(
-      {method_, target_, std::move(parser_->get().body()), text(parser_->get()[http::field::content_type])}, turn);
+      {method_, target_, std::move(parser_->get().body()), text(parser_->get()[http::field::content_type]), key_},
+      turn);
 }
 
 void Connection::log(int status, std::size_t bytes) const {
@@ -253,6 +277,7 @@ void Connection::log(int status, std::size_t bytes) const {
   std::string line =
       fmt::format("{} {} {} {} {:.1f} ms", method_.empty() ? "-" : method_, target_.empty() ? "-" : target_, status,
                   bytes, started_ > 0 ? 1e3 * (seconds_now() - started_) : 0.0);
+  if (key_) line += " " + key_->name;
   for (char& c : line)
     if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f)
       c = '?';  // no terminal codes from clients
@@ -268,7 +293,7 @@ std::string Connection::head_of(const Reply& reply, const std::string& length, b
 }
 
 void Connection::send(const Reply& reply, bool keep_alive) {
-  if (!socket_.is_open()) return;  // logged when it was closed
+  if (!wire_.socket().is_open()) return;  // logged when it was closed
   answering_ = false;
   state_ = State::kAnswer;
   keep_alive = keep_alive && !shared_.draining;
@@ -277,7 +302,7 @@ void Connection::send(const Reply& reply, bool keep_alive) {
   out_ = head_of(reply, fmt::format("Content-Length: {}\r\n", body.size()), keep_alive);
   if (method_ != "HEAD") out_ += body;
   arm(shared_.options.idle_timeout);
-  asio::async_write(socket_, asio::buffer(out_),
+  asio::async_write(wire_, asio::buffer(out_),
                     [self = shared_from_this(), keep_alive](const error_code& error, std::size_t) {
                       if (error) return self->close();
                       self->written(keep_alive);
@@ -285,13 +310,16 @@ void Connection::send(const Reply& reply, bool keep_alive) {
 }
 
 void Connection::written(bool keep_alive) {
-  if (keep_alive) return read_head();
-  linger();
+  if (!keep_alive) return linger();
+  if (!watching_) return read_head();
+  read_on_ = true;  // what is being read ahead is the beginning of the next request
+  state_ = State::kHead;
+  arm(shared_.options.idle_timeout);
 }
 
 // A stream's end is told by chunks; to HTTP/1.0 by the connection's.
 void Connection::begin_stream(const Reply& head, bool keep_alive) {
-  if (!socket_.is_open()) return;
+  if (!wire_.socket().is_open()) return;
   const bool chunked = parser_->get().version() != 10;
   stream_ = Stream{};
   stream_->status = head.status;
@@ -336,44 +364,49 @@ void Connection::flush_stream() {
   stream_->waiting.clear();
   stream_->writing = true;
   arm(shared_.options.idle_timeout);
-  asio::async_write(socket_, asio::buffer(out_), [self = shared_from_this()](const error_code& error, std::size_t) {
+  asio::async_write(wire_, asio::buffer(out_), [self = shared_from_this()](const error_code& error, std::size_t) {
     if (error || !self->stream_) return self->close();
     self->stream_->writing = false;
     self->flush_stream();
   });
 }
 
-// Waits for the client to close its side. Where it sends another request ahead, its end is noticed by a failing write.
+// Reads ahead while the request is answered: the client's end is noticed at once. What it has sent is its next request;
+// where that is more than is kept, its end is noticed by a failing write.
 void Connection::watch() {
-  if (watching_ || !answering_ || !socket_.is_open()) return;
+  if (watching_ || !answering_ || !wire_.socket().is_open()) return;
+  const std::size_t room = std::min(buffer_.max_size() - buffer_.size(), kReadAhead);
+  if (room == 0) return;
   watching_ = true;
-  socket_.async_wait(asio::ip::tcp::socket::wait_read, [self = shared_from_this()](const error_code& error) {
+  wire_.async_read_some(buffer_.prepare(room), [self = shared_from_this()](const error_code& error, std::size_t count) {
     self->watching_ = false;
-    if (!error) self->on_readable();
+    self->on_watched(error, count);
   });
 }
 
-void Connection::on_readable() {
-  if (!answering_ || !socket_.is_open()) return;
-  char byte = 0;
-  const ssize_t count = ::recv(socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) close();
+void Connection::on_watched(const error_code& error, std::size_t count) {
+  if (error) return close();
+  buffer_.commit(count);
+  if (std::exchange(read_on_, false)) return read_head();
+  watch();
 }
 
 // Closing with unread bytes would reset the connection and may take the answer away from the client: the rest of the
 // request is read for a while.
 void Connection::linger() {
   state_ = State::kLinger;
-  error_code ignored;
-  socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
   buffer_.consume(buffer_.size());
   arm(kLingerSeconds);
+  if (wire_.sealed())
+    return wire_.async_shutdown([self = shared_from_this()](const error_code& /*error*/) { self->close(); });
+  error_code ignored;
+  wire_.socket().shutdown(Wire::Socket::shutdown_send, ignored);
   discard();
 }
 
 void Connection::discard() {
   out_.resize(64 * 1024);
-  socket_.async_read_some(asio::buffer(out_), [self = shared_from_this()](const error_code& error, std::size_t count) {
+  wire_.async_read_some(asio::buffer(out_), [self = shared_from_this()](const error_code& error, std::size_t count) {
     self->discarded_ += count;
     if (error || self->discarded_ > kLingerBytes) return self->close();
     self->discard();

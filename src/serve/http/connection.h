@@ -5,8 +5,6 @@
 // for something. A request that is being answered holds an Exchange, which posts its calls onto that thread.
 #pragma once
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -18,6 +16,7 @@
 #include <string>
 
 #include "serve/http/service.h"
+#include "serve/http/wire.h"
 
 namespace mlx::serve {
 
@@ -33,12 +32,12 @@ struct Shared {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(boost::asio::ip::tcp::socket socket, Shared& shared);
+  Connection(Wire wire, Shared& shared);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  void start() { read_head(); }
+  void start();
   void refuse(const Reply& reply);  // instead of start(): answers once, without reading
   void close_if_idle();             // between two requests
   void abort();                     // whatever it does
@@ -57,7 +56,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void read_head();
   void on_head(const boost::system::error_code& error);
-  std::optional<Reply> refusal() const;  // of a request whose body has not been read yet
+  std::optional<Reply> refusal();  // of a request whose body has not been read yet
   void read_body();
   void on_body(const boost::system::error_code& error);
   void on_broken(const boost::system::error_code& error);
@@ -70,7 +69,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void end_stream();
   void flush_stream();
   void watch();
-  void on_readable();
+  void on_watched(const boost::system::error_code& error, std::size_t count);
   void linger();
   void discard();
   void close();
@@ -78,7 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void log(int status, std::size_t bytes) const;
   bool idle() const;
 
-  boost::asio::ip::tcp::socket socket_;
+  Wire wire_;
   boost::asio::steady_timer timer_;
   Shared& shared_;
   boost::beast::flat_buffer buffer_;
@@ -87,7 +86,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   State state_ = State::kHead;
   std::weak_ptr<Turn> turn_;  // of the request that is being answered
   std::optional<Stream> stream_;
-  bool timed_out_ = false, watching_ = false;
+  ApiKeyPtr key_;  // that the request has brought
+  bool timed_out_ = false, watching_ = false, read_on_ = false;
   bool answering_ = false;  // a request has been read, and its answer is not written yet
   std::size_t discarded_ = 0;
   double started_ = 0;

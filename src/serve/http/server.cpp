@@ -1,30 +1,42 @@
 // The listening socket and the server's life: accept, look at `stop`, drain.
 //
-// Threads: the caller's is the I/O thread; each model has one of its own, which computes on the pool. A connection is
-// touched by the first only.
+// Threads: the caller's is the I/O thread; each model has one of its own, which computes on the pool; one more runs
+// options.watch. A connection is touched by the first only.
 #include "serve/http/server.h"
 
+#include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "serve/http/connection.h"
+#include "serve/http/tls.h"
 
 namespace mlx::serve {
 namespace {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
+using Endpoint = asio::generic::stream_protocol::endpoint;
 using boost::system::error_code;
 using namespace std::chrono_literals;
 
 std::string shown(const ServerOptions& options) {
+  if (!options.socket_path.empty()) return "unix:" + options.socket_path;
   const bool v6 = options.host.find(':') != std::string::npos;
   return fmt::format("{}{}{}:{}", v6 ? "[" : "", options.host, v6 ? "]" : "", options.port);
 }
@@ -42,15 +54,35 @@ tcp::endpoint resolve(asio::io_context& io, const ServerOptions& options) {
   return found.begin()->endpoint();
 }
 
-class Server {
+// Removes the socket of a server that has ended without doing so. False if one still listens there.
+bool clear_path(asio::io_context& io, const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return true;
+  asio::local::stream_protocol::socket probe(io);
+  error_code error;
+  probe.connect(asio::local::stream_protocol::endpoint(path), error);
+  if (!error) return false;
+  ::unlink(path.c_str());
+  return true;
+}
+
+class Server final : public Control {
  public:
   Server(Service& service, const ServerOptions& options, const Interruption& stop)
       : options_(options), stop_(stop), shared_{service, options, {}, false}, acceptor_(io_), tick_(io_), retry_(io_) {
+    if (options.tls) tls_.emplace(*options.tls);
+    if (options.keys) service.access().set(*options.keys);
     listen();
+  }
+  ~Server() override {
+    stopping_ = true;
+    if (watching_.joinable()) watching_.join();
+    if (!bound_path_.empty()) ::unlink(bound_path_.c_str());
   }
 
   void run() {
-    if (options_.listening) options_.listening(acceptor_.local_endpoint().port());
+    if (options_.listening) options_.listening(port());
+    if (options_.watch) watching_ = std::thread([this] { options_.watch(*this); });
     accept();
     look_at_stop();
     io_.run();
@@ -59,31 +91,65 @@ class Server {
     io_.run();
   }
 
+  void set_keys(std::vector<ApiKey> keys) override { shared_.service.access().set(std::move(keys)); }
+  void warn(std::string why) override {
+    asio::post(io_, [this, why = std::move(why)] {
+      if (options_.warn) options_.warn(why);
+    });
+  }
+  bool stopping() const override { return stopping_; }
+
  private:
   void listen() {
-    const tcp::endpoint endpoint = resolve(io_, options_);
+    const std::string& path = options_.socket_path;
+    if (!path.empty() && path.size() >= sizeof(sockaddr_un::sun_path))
+      fail(ErrorKind::kUsage, "--listen {}: a path of a socket has at most {} bytes", shown(options_),
+           sizeof(sockaddr_un::sun_path) - 1);
+    if (!path.empty() && !clear_path(io_, path)) refuse(asio::error::address_in_use);
+    const Endpoint endpoint =
+        path.empty() ? Endpoint(resolve(io_, options_)) : Endpoint(asio::local::stream_protocol::endpoint(path));
     error_code error;
     acceptor_.open(endpoint.protocol(), error);
-    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error && path.empty()) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    const mode_t mask = ::umask(0177);  // only the user may connect to a socket of the file system
     if (!error) acceptor_.bind(endpoint, error);
+    ::umask(mask);
+    if (!error) bound_path_ = path;
     if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-    if (!error) return;
+    if (error) refuse(error);
+  }
+
+  [[noreturn]] void refuse(const error_code& error) const {
     if (error == asio::error::address_in_use) {
       throw Error(ErrorKind::kConflict, fmt::format("{}: another program listens there already", shown(options_)),
-                  "stop it, or choose another port with --listen; port 0 takes any free one");
+                  "stop it, or choose another place with --listen; port 0 takes any free one");
     }
     const bool refused = error == asio::error::access_denied;
+    const bool file = !options_.socket_path.empty();
     throw Error(refused ? ErrorKind::kRefused : ErrorKind::kIo,
                 fmt::format("cannot listen on {}: {}", shown(options_), error.message()),
-                refused ? "choose a port above 1023" : "name an address of this machine, such as 127.0.0.1:8080");
+                file      ? "name a file in a folder that you may write to"
+                : refused ? "choose a port above 1023"
+                          : "name an address of this machine, such as 127.0.0.1:8080");
+  }
+
+  std::uint16_t port() const {
+    if (!bound_path_.empty()) return 0;
+    tcp::endpoint endpoint;
+    const Endpoint local = acceptor_.local_endpoint();
+    std::memcpy(endpoint.data(), local.data(), std::min(local.size(), endpoint.capacity()));
+    return endpoint.port();
   }
 
   void accept() {
-    acceptor_.async_accept([this](const error_code& error, tcp::socket socket) {
+    acceptor_.async_accept([this](const error_code& error, Wire::Socket socket) {
       if (!acceptor_.is_open()) return;
       if (error) return accept_later();
+      error_code ignored;
+      if (bound_path_.empty()) socket.set_option(tcp::no_delay(true), ignored);
       const bool full = shared_.open.size() >= static_cast<std::size_t>(options_.max_connections);
-      const auto connection = std::make_shared<Connection>(std::move(socket), shared_);
+      const auto connection =
+          std::make_shared<Connection>(Wire(std::move(socket), tls_ ? tls_->context(options_.warn) : nullptr), shared_);
       if (full) {
         connection->refuse(busy_reply("too many connections"));
       } else {
@@ -110,7 +176,7 @@ class Server {
   }
 
   void drain() {
-    shared_.draining = true;
+    shared_.draining = stopping_ = true;
     deadline_ = seconds_now() + options_.drain_timeout;
     shared_.service.drain();
     error_code ignored;
@@ -130,9 +196,13 @@ class Server {
   const Interruption& stop_;
   Shared shared_;
   asio::io_context io_{1};
-  tcp::acceptor acceptor_;
+  std::optional<Tls> tls_;
+  asio::basic_socket_acceptor<asio::generic::stream_protocol> acceptor_;
   asio::steady_timer tick_, retry_;
+  std::string bound_path_;  // "" for a port
   double deadline_ = 0;
+  std::atomic<bool> stopping_{false};
+  std::thread watching_;
 };
 
 }  // namespace

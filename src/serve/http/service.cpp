@@ -6,6 +6,7 @@
 #include <new>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace mlx::serve {
@@ -54,7 +55,7 @@ std::optional<std::string_view> name_in(std::string_view path, const Protocol& p
 Service::Service(const std::vector<ModelSpec>& models, const ServerOptions& options)
     : options_(options), models_(models, options) {}
 
-Service::Found Service::find(const std::string& target) const {
+Service::Found Service::find(const std::string& target, const VisibleModels& models) {
   Found found{.why = "there is nothing at this path; see GET /v2", .code = "unknown_url"};
   const std::optional<std::string> path = decode(without_query(target));
   if (!path) return found;
@@ -63,8 +64,8 @@ Service::Found Service::find(const std::string& target) const {
       if (route.at == Route::At::kPath) {
         if (*path == route.path) return {.route = &route};
       } else if (const auto name = name_in(*path, *protocol, route)) {
-        if (ServedModel* model = models_.find(*name)) return {.route = &route, .model = model};
-        found.why = fmt::format("no model '{}' here; this server has {}", *name, models_.names());
+        if (ServedModel* model = models.find(*name)) return {.route = &route, .model = model};
+        found.why = fmt::format("no model '{}' here; this server has {}", *name, models.names());
         found.code = "model_not_found";
       }
     }
@@ -72,9 +73,15 @@ Service::Found Service::find(const std::string& target) const {
   return found;
 }
 
+// A path that there is not tells no more to those without a key.
+ApiKeyPtr Service::admit(const std::string& target, std::string_view key) {
+  const Found found = find(target, models_.visible(nullptr));
+  return access_.admit(key, found.route == nullptr ? Need::kInfer : found.route->need, unix_micros());
+}
+
 bool Service::takes_body(const std::string& method, const std::string& target) const {
   if (method != "POST") return false;
-  const Found found = find(target);
+  const Found found = find(target, models_.visible(nullptr));
   return found.route != nullptr && found.route->body;
 }
 
@@ -85,7 +92,8 @@ std::string Service::error_body(const std::string& target, const Reply& reply) {
 }
 
 void Service::answer(const Request& request, const ExchangePtr& exchange) {
-  const Found found = find(request.target);
+  const VisibleModels models = models_.visible(request.key.get());
+  const Found found = find(request.target, models);
   if (found.route == nullptr) {
     Reply reply = error_reply(404, found.why);
     reply.code = found.code;
@@ -98,7 +106,7 @@ void Service::answer(const Request& request, const ExchangePtr& exchange) {
         error_reply(405, fmt::format("this path takes {}", allowed), fmt::format("Allow: {}\r\n", allowed)));
   }
   try {
-    found.route->answer({models_, metrics_, options_, request, exchange, ready_, found.model});
+    found.route->answer({models, metrics_, options_, request, exchange, ready_, found.model});
   } catch (const Error& error) {
     exchange->reply(error_reply(error));
   } catch (const std::bad_alloc&) {

@@ -18,6 +18,8 @@ class Service {
   // Gets every model ready before it returns.
   Service(const std::vector<ModelSpec>& models, const ServerOptions& options);
 
+  // Whether a request that brings this key ("" for none) is answered. Throws RefusedRequest if not.
+  ApiKeyPtr admit(const std::string& target, std::string_view key);
   // Whether a request is to send a body, as large as the options allow.
   bool takes_body(const std::string& method, const std::string& target) const;
   // Answers once: before it returns, or later from another thread.
@@ -27,6 +29,7 @@ class Service {
   void drain() { ready_ = false; }     // from here on the server says that it is not ready
   void finish() { models_.finish(); }  // answers all that waits; nothing is asked after this
   Metrics& metrics() { return metrics_; }
+  Access& access() { return access_; }
 
  private:
   struct Found {
@@ -34,11 +37,12 @@ class Service {
     ServedModel* model = nullptr;
     std::string why{}, code{};  // there is nothing
   };
-  Found find(const std::string& target) const;
+  static Found find(const std::string& target, const VisibleModels& models);
 
   const ServerOptions& options_;
   Metrics metrics_;
   Models models_;
+  Access access_;
   std::atomic<bool> ready_{true};
 };
 

@@ -266,7 +266,7 @@ std::string anthropic_error(const Reply& reply) {
   return json_text({{"type", "error"}, {"error", {{"type", type}, {"message", reply.error}}}});
 }
 
-constexpr Route kAnthropicRoutes[] = {{Route::At::kPath, "/v1/messages", "POST", true, messages}};
+constexpr Route kAnthropicRoutes[] = {{Route::At::kPath, "/v1/messages", "POST", true, Need::kInfer, messages}};
 
 }  // namespace
 

@@ -216,7 +216,7 @@ void ollama_generate(const Asked& asked) {
 
 void ollama_tags(const Asked& asked) {
   Json list = Json::array();
-  for (const auto& model : asked.models.all()) {
+  for (const ServedModel* model : asked.models.all()) {
     const ModelSpec& spec = model->spec();
     const std::string name = public_name(spec), digest = spec.digest.substr(spec.digest.find(':') + 1);
     list.push_back({{"name", name},
@@ -241,10 +241,10 @@ std::string ollama_error(const Reply& reply) {
 }
 
 constexpr Route kOllamaRoutes[] = {
-    {Route::At::kPath, "/api/chat", "POST", true, ollama_chat},
-    {Route::At::kPath, "/api/generate", "POST", true, ollama_generate},
-    {Route::At::kPath, "/api/tags", "GET, HEAD", false, ollama_tags},
-    {Route::At::kPath, "/api/version", "GET, HEAD", false, ollama_version},
+    {Route::At::kPath, "/api/chat", "POST", true, Need::kInfer, ollama_chat},
+    {Route::At::kPath, "/api/generate", "POST", true, Need::kInfer, ollama_generate},
+    {Route::At::kPath, "/api/tags", "GET, HEAD", false, Need::kInfer, ollama_tags},
+    {Route::At::kPath, "/api/version", "GET, HEAD", false, Need::kInfer, ollama_version},
 };
 
 }  // namespace

@@ -28,7 +28,8 @@ void ready(const Asked& asked) {
 
 void server(const Asked& asked) {
   std::string names;
-  for (const auto& model : asked.models.all()) names += (names.empty() ? "" : ",") + in_quotes(model->spec().name);
+  for (const ServedModel* model : asked.models.all())
+    names += (names.empty() ? "" : ",") + in_quotes(model->spec().name);
   asked.exchange->reply(json_reply(
       200, fmt::format(R"({{"name":"mlx","version":{},"extensions":["generate","model_repository"],"models":[{}]}})",
                        in_quotes(asked.options.program_version), names)));
@@ -50,7 +51,7 @@ void index(const Asked& asked) {
     in.end();
   }
   std::string list;
-  for (const auto& model : asked.models.all()) {
+  for (const ServedModel* model : asked.models.all()) {
     if (only_ready && !asked.ready) break;
     list += fmt::format(R"({}{{"name":{},"version":{},"state":"{}","reason":"{}"}})", list.empty() ? "" : ",",
                         in_quotes(model->spec().name), in_quotes(model->spec().version),
@@ -62,7 +63,7 @@ void index(const Asked& asked) {
 void metrics_text(const Asked& asked) {
   std::vector<ModelSample> samples;
   std::set<const graph::Weights*> weights;
-  for (const auto& model : asked.models.all()) {
+  for (const ServedModel* model : asked.models.all()) {
     samples.push_back(model->sample());
     weights.insert(model->model().about().weights.get());
   }
@@ -105,17 +106,17 @@ std::string open_inference_error(const Reply& reply) {
 }
 
 constexpr Route kOpenInferenceRoutes[] = {
-    {Route::At::kPath, "/v2/health/live", "GET, HEAD", false, live},
-    {Route::At::kPath, "/v2/health/ready", "GET, HEAD", false, ready},
-    {Route::At::kPath, "/v2", "GET, HEAD", false, server},
-    {Route::At::kPath, "/v2/", "GET, HEAD", false, server},
-    {Route::At::kPath, "/v2/repository/index", "POST", false, index},
-    {Route::At::kPath, "/metrics", "GET, HEAD", false, metrics_text},
-    {Route::At::kModel, "/ready", "GET, HEAD", false, model_ready},
-    {Route::At::kModel, "/infer", "POST", true, infer},
-    {Route::At::kModel, "/generate", "POST", true, generate_whole},
-    {Route::At::kModel, "/generate_stream", "POST", true, generate_stream},
-    {Route::At::kModel, "", "GET, HEAD", false, model},
+    {Route::At::kPath, "/v2/health/live", "GET, HEAD", false, Need::kNothing, live},
+    {Route::At::kPath, "/v2/health/ready", "GET, HEAD", false, Need::kNothing, ready},
+    {Route::At::kPath, "/v2", "GET, HEAD", false, Need::kInfer, server},
+    {Route::At::kPath, "/v2/", "GET, HEAD", false, Need::kInfer, server},
+    {Route::At::kPath, "/v2/repository/index", "POST", false, Need::kInfer, index},
+    {Route::At::kPath, "/metrics", "GET, HEAD", false, Need::kMetrics, metrics_text},
+    {Route::At::kModel, "/ready", "GET, HEAD", false, Need::kInfer, model_ready},
+    {Route::At::kModel, "/infer", "POST", true, Need::kInfer, infer},
+    {Route::At::kModel, "/generate", "POST", true, Need::kInfer, generate_whole},
+    {Route::At::kModel, "/generate_stream", "POST", true, Need::kInfer, generate_stream},
+    {Route::At::kModel, "", "GET, HEAD", false, Need::kInfer, model},
 };
 
 }  // namespace

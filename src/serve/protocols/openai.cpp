@@ -21,7 +21,7 @@ Json model_json(const ModelSpec& spec) {
 
 void list_models(const Asked& asked) {
   Json data = Json::array();
-  for (const auto& model : asked.models.all()) data.push_back(model_json(model->spec()));
+  for (const ServedModel* model : asked.models.all()) data.push_back(model_json(model->spec()));
   asked.exchange->reply(json_reply(200, Json{{"object", "list"}, {"data", std::move(data)}}.dump()));
 }
 
@@ -43,11 +43,11 @@ const char* error_type(int status) {
 }
 
 constexpr Route kOpenAiRoutes[] = {
-    {Route::At::kPath, "/v1/completions", "POST", true, openai_completions},
-    {Route::At::kPath, "/v1/chat/completions", "POST", true, openai_chat},
-    {Route::At::kPath, "/v1/embeddings", "POST", true, openai_embeddings},
-    {Route::At::kPath, "/v1/models", "GET, HEAD", false, list_models},
-    {Route::At::kModel, "", "GET, HEAD", false, retrieve_model},
+    {Route::At::kPath, "/v1/completions", "POST", true, Need::kInfer, openai_completions},
+    {Route::At::kPath, "/v1/chat/completions", "POST", true, Need::kInfer, openai_chat},
+    {Route::At::kPath, "/v1/embeddings", "POST", true, Need::kInfer, openai_embeddings},
+    {Route::At::kPath, "/v1/models", "GET, HEAD", false, Need::kInfer, list_models},
+    {Route::At::kModel, "", "GET, HEAD", false, Need::kInfer, retrieve_model},
 };
 
 }  // namespace
@@ -78,8 +78,8 @@ TextModel& text_model_named(const Asked& asked, const std::string& name) {
                          fmt::format("no model '{}' here; this server has {}", name, asked.models.names()));
   }
   std::vector<ServedModel*> generating;
-  for (const auto& model : asked.models.all())
-    if (model->model().signature().takes == infer::Takes::kText) generating.push_back(model.get());
+  for (ServedModel* model : asked.models.all())
+    if (model->model().signature().takes == infer::Takes::kText) generating.push_back(model);
   if (generating.size() == 1) return generating[0]->text();
   throw RefusedRequest(400, "", fmt::format("say which 'model': this server has {}", asked.models.names()));
 }

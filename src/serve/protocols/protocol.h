@@ -15,7 +15,7 @@ namespace mlx::serve {
 
 // A request, and what answers it.
 struct Asked {
-  Models& models;
+  const VisibleModels& models;
   Metrics& metrics;
   const ServerOptions& options;
   const Request& request;
@@ -31,6 +31,7 @@ struct Route {
   std::string_view path;
   const char* allowed = "GET, HEAD";  // methods
   bool body = false;
+  Need need = Need::kInfer;
   void (*answer)(const Asked& asked) = nullptr;  // throws Error for a bad request, and then has not answered
 };
 
