@@ -1,4 +1,5 @@
-// Where a sequence's keys and values lie in a cache (op_list.h, kAttentionCached). Used by the kernels of all backends.
+// Where a sequence's keys and values lie in a cache (op_list.h, kAttentionCached), and where a sequence ends. Used by
+// the kernels of all backends.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,13 @@ struct CacheRows {
 };
 MLX_EVERYWHERE static inline std::int64_t row_of(const CacheRows& rows, std::int64_t position) {
   return rows.blocks ? rows.blocks[position / rows.size] * rows.size + position % rows.size : rows.first + position;
+}
+
+// How many positions of a sequence count (kBidirectionalAttention). `lengths`: input 1, null if absent.
+MLX_EVERYWHERE static inline std::int64_t length_of(const Geometry& g, const std::int32_t* lengths,
+                                                    std::int64_t batch) {
+  const std::int64_t length = lengths ? lengths[batch] : g.time;
+  return length < 0 ? 0 : length > g.time ? g.time : length;
 }
 
 // `blocks`: input 4, null if absent.

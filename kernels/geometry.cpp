@@ -284,15 +284,17 @@ void check_quantize(Checker& check, const Problem& problem, Geometry& g) {
 
 void check_linear_groups(Checker& check, const Problem& problem, Geometry& g) {
   if (!check.input_is(0, 1) || !check.input_is(1, 2, kBytes) || !check.input_is(2, 2, {DType::kF16})) return;
-  const bool halves = check.input(1).dtype == DType::kU8;
-  g.in_width = last(check.input(0)), g.out_width = dim(check.input(1), 0), g.groups = dim(check.input(2), 0);
+  const bool halves = check.input(1).dtype == DType::kU8, backward = problem.op == Op::kLinearGroupsBackwardData;
+  g.out_width = dim(check.input(1), 0), g.in_width = dim(check.input(1), 1) * (halves ? 2 : 1);
+  g.groups = dim(check.input(2), 0);
   check.require(g.groups > 0 && g.in_width % g.groups == 0 && g.in_width / g.groups % 32 == 0,
-                "the last dim of input 0 must be whole groups of a multiple of 32");
+                "the inputs of a layer must be whole groups of a multiple of 32");
+  check.input_equals(0, with_last(check.input(0), backward ? g.out_width : g.in_width));
   check.input_equals(1, {g.out_width, halves ? g.in_width / 2 : g.in_width}, check.input(1).dtype);
   check.input_equals(2, {g.groups, g.out_width}, DType::kF16);
-  check.optional_input(3, {g.out_width});
-  check.output_equals(0, with_last(check.input(0), g.out_width));
   g.w_type = check.input(1).dtype;
+  if (!backward) check.optional_input(3, {g.out_width});
+  check.output_equals(0, with_last(check.input(0), backward ? g.in_width : g.out_width));
 }
 
 void check_cast(Checker& check, const Problem& problem, Geometry& g) {
@@ -353,6 +355,8 @@ void check_pointwise(Checker& check, const Problem& problem, Geometry& g) {
       return add(check, problem);
     case Op::kScaledAdd:
       return same_shape(check, 2);
+    case Op::kGeluErf:
+      return same_shape(check, 1);
     default:  // gradients of activations
       return activation(check, 2);
   }

@@ -128,7 +128,8 @@ void check_rope(Checker& check, const Problem& problem, Geometry& g) {
 }
 
 void check_attention(Checker& check, const Problem& problem, Geometry& g) {
-  if (!grouped(check, problem, g, problem.op == Op::kAttentionCached ? kFloat : kReal)) return;
+  const bool half = problem.op == Op::kAttention || problem.op == Op::kAttentionBackward;
+  if (!grouped(check, problem, g, half ? kReal : kFloat)) return;
   check.require(problem.attrs.window >= 0, "the window must be at least 0");
   check.require(problem.attrs.cap >= 0.0f && std::isfinite(problem.attrs.cap), "the cap must be at least 0");
   const DType type = check.input(0).dtype;
@@ -141,6 +142,7 @@ void check_attention(Checker& check, const Problem& problem, Geometry& g) {
   }
   check.output_equals(0, y, type);
   if (problem.op == Op::kAttention) return check.optional_output(1, lse);
+  if (problem.op == Op::kBidirectionalAttention) return check.optional_input(1, {g.batch}, DType::kS32);
   if (!check.input_is(1, 3)) return;
   g.table = dim(check.input(1), 1);
   g.blocks = g.batch;

@@ -284,6 +284,18 @@ MLX_OP(kSoftCap, "soft_cap", pointwise, 1, 1)
 // x, dy → dx, in place on dy
 MLX_OP(kSoftCapBackward, "soft_cap_backward", pointwise, 2, 2)
 
+// Attention in both directions, of encoders: qkv[B,T,(H+2G)d] as of attention, (lengths s32[B], default T) →
+// y[B,T,Hd]. Each of the first lengths[b] positions of a sequence attends to all of them; the y of the others is 0. A
+// length outside 0 … T counts as the nearer of the two. A score is q·k / √d · attrs.scale_a. A sequence's y depends
+// neither on the other sequences nor on what lies behind its length.
+MLX_PRIMITIVE(kBidirectionalAttention, "bidirectional_attention", attention, 1, 2)
+
+// x → y = x · Φ(x), with the normal distribution's Φ itself (Hendrycks & Gimpel 2016); gelu approximates it.
+MLX_PRIMITIVE(kGeluErf, "gelu_erf", pointwise, 1, 1)
+
+// dy[…,N], w, scales as of linear_groups → dx[…,K] = dy · w, as if x was not rounded
+MLX_PRIMITIVE(kLinearGroupsBackwardData, "linear_groups_backward_data", linear_groups, 3, 3)
+
 // clang-format on
 
 #undef MLX_OP

@@ -1,9 +1,12 @@
-// Reference causal self-attention (Vaswani et al. 2017) with grouped queries (Ainslie et al. 2023), with and without a
-// cache, and its gradient. Sliced by (sequence, key head): the queries of a group share a slice.
+// Reference self-attention (Vaswani et al. 2017) with grouped queries (Ainslie et al. 2023): causal, with and without a
+// cache, and its gradient; and in both directions. Sliced by (sequence, key head): the queries of a group share a
+// slice.
 //
 // A query at position p sums over the keys of its window, up to p, in their order, whether they come from this call or
 // from the cache. So decoding step by step gives the same bits as full evaluation. T: float, BF16 or F16, the storage
 // type of everything except lse and the cache, which are f32.
+#include <algorithm>
+
 #include "kernels/cache_blocks.h"
 #include "kernels/ref/ref.h"
 
@@ -51,15 +54,16 @@ std::int64_t first_key(const State& s, std::int64_t position) {
   return s.attrs.window > 0 && s.attrs.window <= position ? position - s.attrs.window + 1 : 0;
 }
 
-// Computes y of the query at `position`. `sums` is scratch for as many doubles as a head is wide. Returns the log of
-// the sum of exponentials.
+// Computes y of a query from the keys first … last. `sums` is scratch for as many doubles as a head is wide. Returns
+// the log of the sum of exponentials.
 template <typename T>
-double attend(const State& s, const T* query, Rows<T> keys, Rows<T> values, std::int64_t position, double* sums, T* y) {
-  const std::int64_t size = s.g.head, first = first_key(s, position);
+double attend(const State& s, const T* query, Rows<T> keys, Rows<T> values, std::int64_t first, std::int64_t last,
+              double* sums, T* y) {
+  const std::int64_t size = s.g.head;
   double max = -INFINITY, total = 0.0;
-  for (std::int64_t j = first; j <= position; ++j) max = std::fmax(max, score_of(s, dot(query, keys[j], size)));
+  for (std::int64_t j = first; j <= last; ++j) max = std::fmax(max, score_of(s, dot(query, keys[j], size)));
   for (std::int64_t i = 0; i < size; ++i) sums[i] = 0.0;
-  for (std::int64_t j = first; j <= position; ++j) {
+  for (std::int64_t j = first; j <= last; ++j) {
     const double weight = std::exp(score_of(s, dot(query, keys[j], size)) - max);
     total += weight;
     for (std::int64_t i = 0; i < size; ++i) sums[i] += weight * widen(values[j][i]);
@@ -100,7 +104,7 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
     double* scratch = static_cast<double*>(args.workspace) + slice * item.size;
     T* y = static_cast<T*>(args.outputs[0]) + item.batch * s.g.time * s.g.dim + item.head * item.size;
     for (std::int64_t t = 0; t < s.g.time; ++t) {
-      const double lse = attend(s, item.q[t], item.k, item.v, t, scratch, y + t * s.g.dim);
+      const double lse = attend(s, item.q[t], item.k, item.v, first_key(s, t), t, scratch, y + t * s.g.dim);
       if (s.g.has_output[1]) f32_out(&s, args, 1)[i * s.g.time + t] = static_cast<float>(lse);
     }
   }
@@ -129,8 +133,22 @@ void cached(const void* opaque, const Args& args, int phase, int slice) {
       }
     }
     for (std::int64_t t = 0; fits && t < s.g.time; ++t)
-      attend<float>(s, item.q[t], {keys, s.g.kv_dim, rows}, {values, s.g.kv_dim, rows}, held + t, scratch,
-                    y + t * s.g.dim);
+      attend<float>(s, item.q[t], {keys, s.g.kv_dim, rows}, {values, s.g.kv_dim, rows}, first_key(s, held + t),
+                    held + t, scratch, y + t * s.g.dim);
+  }
+}
+
+void both_directions(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const Range heads = heads_of(s, phase, slice);
+  for (std::int64_t i = heads.begin; i < heads.end; ++i) {
+    const Item<float> item(s, f32_in(&s, args, 0), i);
+    const std::int64_t length = length_of(s.g, s32_in(&s, args, 1), item.batch);
+    double* scratch = static_cast<double*>(args.workspace) + slice * item.size;
+    float* y = f32_out(&s, args, 0) + item.batch * s.g.time * s.g.dim + item.head * item.size;
+    for (std::int64_t t = 0; t < length; ++t)
+      attend(s, item.q[t], item.k, item.v, 0, length - 1, scratch, y + t * s.g.dim);
+    for (std::int64_t t = length; t < s.g.time; ++t) std::fill_n(y + t * s.g.dim, item.size, 0.0f);
   }
 }
 
@@ -178,9 +196,9 @@ void backward(const void* opaque, const Args& args, int phase, int slice) {
 
 bool prepare_attention(const Problem& problem, Plan& plan) {
   const bool back = problem.op == Op::kAttentionBackward;
-  State* s = new_state(problem, plan, cached, Takes::kHalf);
+  State* s = new_state(problem, plan, problem.op == Op::kAttentionCached ? cached : both_directions, Takes::kHalf);
   if (!s) return false;
-  if (problem.op != Op::kAttentionCached) {
+  if (problem.op == Op::kAttention || back) {
     plan.run = by_type(s->g.x_type, [back](auto as) -> Run {
       using T = decltype(as);
       return back ? backward<T> : forward<T>;

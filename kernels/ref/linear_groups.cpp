@@ -1,4 +1,4 @@
-// Reference linear layer with weights in groups (op_list.h, kLinearGroups).
+// Reference linear layer with weights in groups, and its gradient (op_list.h, kLinearGroups).
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -58,10 +58,26 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
+void backward_data(const void* opaque, const Args& args, int phase, int slice) {
+  const State& s = state_of(opaque);
+  const std::int64_t k_count = s.g.in_width, n_count = s.g.out_width, size = k_count / s.g.groups;
+  const float* dy = f32_in(&s, args, 0);
+  const auto* scales = static_cast<const F16*>(args.inputs[2]);
+  float* dx = f32_out(&s, args, 0);
+  const Range rows = range_of(&s, phase, slice);
+  for (std::int64_t row = rows.begin; row < rows.end; ++row)
+    for (std::int64_t k = 0; k < k_count; ++k) {
+      double sum = 0;
+      for (std::int64_t n = 0; n < n_count; ++n)
+        sum += double{dy[row * n_count + n]} * widen(scales[k / size * n_count + n]) * weight_at(s, args, n, k);
+      dx[row * k_count + k] = static_cast<float>(sum);
+    }
+}
+
 }  // namespace
 
 bool prepare_linear_groups(const Problem& problem, Plan& plan) {
-  State* s = new_state(problem, plan, forward, Takes::kHalf);
+  State* s = new_state(problem, plan, problem.op == Op::kLinearGroups ? forward : backward_data, Takes::kHalf);
   if (!s) return false;
   cut(s, plan, 0, s->g.rows, s->g.rows * s->g.in_width * s->g.out_width);
   return true;

@@ -1,4 +1,4 @@
-// Reference relu, relu6, gelu, soft caps, addition and their gradients (op_list.h).
+// Reference relu, relu6, both forms of gelu, soft caps, addition and their gradients (op_list.h).
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
@@ -33,6 +33,13 @@ void gelu_forward(const void* opaque, const Args& args, int phase, int slice) {
 void gelu_backward(const void* opaque, const Args& args, int phase, int slice) {
   each(opaque, args, phase, slice, [](float x, float dy) { return gelu_slope(x) * dy; });
 }
+void gelu_erf(const void* opaque, const Args& args, int phase, int slice) {
+  each(opaque, args, phase, slice, [](float single, float) {
+    const double x = single;
+    if (x < -kGeluEnd || x > kGeluEnd) return x > 0.0 ? x : 0.0;
+    return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+  });
+}
 void soft_cap(const void* opaque, const Args& args, int phase, int slice) {
   const double cap = state_of(opaque).attrs.cap;
   each(opaque, args, phase, slice, [cap](float x, float) { return cap * std::tanh(x / cap); });
@@ -63,6 +70,7 @@ bool prepare_pointwise(const Problem& problem, Plan& plan) {
   if (problem.op == Op::kRelu6Backward) run = relu6_backward;
   if (problem.op == Op::kGelu) run = gelu_forward;
   if (problem.op == Op::kGeluBackward) run = gelu_backward;
+  if (problem.op == Op::kGeluErf) run = gelu_erf;
   if (problem.op == Op::kSoftCap) run = soft_cap;
   if (problem.op == Op::kSoftCapBackward) run = soft_cap_backward;
   if (problem.op == Op::kScaledAdd) run = scaled_add;

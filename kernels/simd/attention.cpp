@@ -4,7 +4,7 @@
 // Blocks of keys begin at multiples of 128 from the sequence's first key. Tiles and single queries do the same
 // operations on each number in the same order, so decoding gives the same bits as full evaluation, as in ref.
 #include "kernels/cache_blocks.h"
-#include "kernels/simd/attention_tile.h"
+#include "kernels/simd/attention_forward.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
@@ -18,20 +18,6 @@ struct Past {
   const float* keys_at(std::int64_t position) const { return keys + row_of(rows, position) * stride; }
   const float* values_at(std::int64_t position) const { return values + row_of(rows, position) * stride; }
 };
-
-// One slice's scratch; see floats_of.
-struct Scratch {
-  float *x, *scores, *sums, *max, *total, *factor;
-};
-inline std::int64_t floats_of(std::int64_t size) {
-  return 2 * kTile * ((size + 15) / 16 * 16) + kKeys * kTile + 3 * kTile;
-}
-inline Scratch scratch_of(void* workspace, int slice, std::int64_t size) {
-  const std::int64_t tile = kTile * ((size + 15) / 16 * 16);
-  float* x = static_cast<float*>(workspace) + slice * floats_of(size);
-  float *scores = x + tile, *sums = scores + kKeys * kTile, *max = sums + tile;
-  return {x, scores, sums, max, max + kTile, max + 2 * kTile};
-}
 
 // Turns the scores of a block into weights e^(score - maximum), and updates maximum and total. `factor` is what earlier
 // sums must be multiplied by.
@@ -56,15 +42,6 @@ inline void weigh(const Scratch& at, std::int64_t lane, std::int64_t position, s
   store(at.max + lane, most);
   store(at.factor + lane, factor);
   store(at.total + lane, fma(load(at.total + lane), factor, total));
-}
-
-inline void shrink(float* sums, float factor, std::int64_t size) {
-  by_vectors(0, size,
-             [&](std::int64_t i, auto mask) { store(sums + i, broadcast(factor) * load(sums + i, mask), mask); });
-}
-
-inline void divide(const float* sums, float total, std::int64_t size, float* y) {
-  by_vectors(0, size, [&](std::int64_t i, auto mask) { store(y + i, load(sums + i, mask) / broadcast(total), mask); });
 }
 
 // Of queries that have seen no key yet. With a window there may be none in a block; the factor is still a number.

@@ -1,5 +1,5 @@
 // Building blocks of attention forward and backward: tiles of up to 32 queries, one per lane, against blocks of 128
-// keys. Used by kernels/simd/attention*.cpp only.
+// keys. Used by kernels/simd/attention*.cpp and attention_forward.h only.
 //
 // Each number is one chain of fused multiply-adds over its index in order, whatever is in the other lanes and rows. So
 // a query computed alone has the same bits as in a tile.

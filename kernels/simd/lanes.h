@@ -55,6 +55,17 @@ inline Floats gelu16(Floats x) {
   const Mask not_zero = ~(x < broadcast(-20.0f));
   return keep(not_zero, x * gelu_factor(x));
 }
+// x Φ(x). With a = |x| and t = 1 / (1 + 0.35 a), Φ(-a) is e^(-a²/2) times a polynomial in t, fitted by weighted least
+// squares for a up to 20 with a relative error of 5e-8.
+inline Floats gelu_erf16(Floats x) {
+  const Floats one = broadcast(1.0f), a = min(broadcast(20.0f), abs(x)), t = one / fma(a, broadcast(0.35f), one);
+  Floats p = broadcast(-0.0285316259f);
+  for (const float c : {0.141274944f, -0.250742882f, 0.15417178f, -0.0201209933f, 0.104428649f, 0.120061487f,
+                        0.139836073f, 0.139622584f})
+    p = fma(p, t, broadcast(c));
+  const Floats tail = p * t * exp16(a * a * broadcast(-0.5f));
+  return select(x < zeros(), max(broadcast(-20.0f), x) * tail, x * (one - tail));
+}
 inline Floats tanh16(Floats x) {
   const Floats one = broadcast(1.0f);
   return one - broadcast(2.0f) / (one + exp16(x + x));

@@ -1,4 +1,4 @@
-// Relu, relu6, gelu, soft caps, addition and their gradients: one pass at memory speed.
+// Relu, relu6, both forms of gelu, soft caps, addition and their gradients: one pass at memory speed.
 #include "kernels/simd/lanes.h"
 
 namespace mlx::kernels::MLX_ISA {
@@ -30,6 +30,10 @@ struct Gelu {
 struct GeluBackward {
   explicit GeluBackward(const State*) {}
   Floats operator()(Floats x, Floats dy) const { return gelu_slope16(x) * dy; }
+};
+struct GeluErf {
+  explicit GeluErf(const State*) {}
+  Floats operator()(Floats x, Floats) const { return gelu_erf16(x); }
 };
 struct SoftCap {
   explicit SoftCap(const State* s) : cap(s->attrs.cap) {}
@@ -99,6 +103,8 @@ Run run_of(Op op, const Geometry& g) {
       return activation<Gelu>(g);
     case Op::kGeluBackward:
       return gradient<GeluBackward>(g);
+    case Op::kGeluErf:
+      return run<GeluErf, float, float, float>;
     case Op::kSoftCap:
       return activation<SoftCap>(g);
     case Op::kSoftCapBackward:

@@ -373,7 +373,8 @@ TEST_CASE("gradients of every trainable operation agree with central differences
   check_gradients(std::move(llama), seen);
   for (int op = 0; op < static_cast<int>(Op::kCount); ++op) {
     const Op each = static_cast<Op>(op);
-    const bool trained = op_def(each).backward != nullptr && !op_def(each).loss;
+    // linear_groups rounds its input: its gradient is that of what it approximates (test_lora.cpp).
+    const bool trained = op_def(each).backward != nullptr && !op_def(each).loss && each != Op::kLinearGroups;
     const std::string name = kernels::name_of(each);  // bug: a message held the address of a `const char*`
     CHECK_MESSAGE((!trained || seen.contains(each)), name << " has a backward that no problem checks");
   }

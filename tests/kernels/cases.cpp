@@ -36,6 +36,7 @@ void pointwise(Cases& cases) {
     const Tensor wide = n == 1000 ? odd(uniform({n}, -3.0f, 9.0f, 4)) : uniform({n}, -3.0f, 9.0f, 4);
     cases.push_back({fmt::format("{}", n), Op::kRelu6, {}, {wide}, {f32({n})}, {}, {{0, 0}}});
     cases.push_back({fmt::format("{}", n), Op::kRelu6Backward, {}, {cut_off({n}, 5), b}, {f32({n})}, {}, {{1, 0}}});
+    cases.push_back({fmt::format("{}", n), Op::kGeluErf, {}, {wide}, {f32({n})}, {}, {}});
     Attrs attrs;
     attrs.cap = 3.0f;
     cases.push_back({fmt::format("{}", n), Op::kSoftCap, attrs, {wide}, {f32({n})}, {}, {}});

@@ -23,6 +23,8 @@ void in_groups(Cases& cases) {
           fmt::format("{}x{} to {} in groups of {}, {}", z.rows, z.k, z.n, z.group, name_of(w.shape.dtype));
       const std::vector<Shape> y{f32({z.rows, z.n})};
       cases.push_back({name, Op::kLinearGroups, {}, {x, w, scales}, y, {}, {}});
+      cases.push_back(
+          {name, Op::kLinearGroupsBackwardData, {}, {random({z.rows, z.n}, 8), w, scales}, {x.shape}, {}, {}});
       cases.push_back({name + ", bias", Op::kLinearGroups, {}, {x, w, scales, random({z.n}, 5)}, y, {}, {}});
       cases.push_back({name + ", odd", Op::kLinearGroups, {}, {odd(x), w, scales}, y, {}, {}});
       cases.push_back(

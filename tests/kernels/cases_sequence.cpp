@@ -179,6 +179,31 @@ void attention(Cases& cases) {
   }
 }
 
+// Lengths from none of a sequence to more than it has.
+void bidirectional_attention(Cases& cases) {
+  for (const SequenceSizes& s : std::vector<SequenceSizes>{{1, 1, 1, 1, 1},
+                                                           {5, 6, 2, 2, 16},
+                                                           {2, 16, 3, 3, 16},
+                                                           {1, 17, 2, 1, 17},
+                                                           {3, 0, 1, 1, 8},
+                                                           {0, 4, 1, 1, 8},
+                                                           {3, 40, 4, 2, 32},
+                                                           {2, 129, 2, 2, 33},
+                                                           {1, 300, 2, 2, 64}}) {
+    const Attrs attrs = attrs_of(s);
+    const Tensor qkv = random({s.batch, s.time, (s.heads + 2 * s.kv_heads) * s.size}, 1);
+    const Tensor lengths = integers(DType::kS32, {s.batch}, -1, static_cast<int>(s.time) + 1, 5);
+    for (const Tensor& given : {absent(), lengths})
+      cases.push_back({title(s) + (given.shape.rank < 0 ? "" : " with lengths"),
+                       Op::kBidirectionalAttention,
+                       attrs,
+                       {qkv, given},
+                       {f32({s.batch, s.time, s.heads * s.size})},
+                       {},
+                       {}});
+  }
+}
+
 // SequenceSizes around those of the tiles of kernels in half precision, each of their widths and one beyond; and what
 // is not finite, at the end of a tile of queries and at the beginning of one of keys, where it reaches the same results
 // whether scores are computed alone or by tiles.
@@ -215,7 +240,8 @@ void attention_in_half(Cases& cases) {
 }  // namespace
 
 void add_sequence_cases(Cases& cases) {
-  for (void (*add)(Cases&) : {rms_norm, swiglu, rope, attention, attention_in_half}) add(cases);
+  for (void (*add)(Cases&) : {rms_norm, swiglu, rope, attention, bidirectional_attention, attention_in_half})
+    add(cases);
 }
 
 }  // namespace mlx::kernels::test

@@ -354,6 +354,7 @@ Tolerance tolerance_of(const Case& test, std::size_t output, std::string_view ba
       return {0.0, 1e-9};  // one step: division in f32 may fall on the other side of a half
     case Op::kGelu:
     case Op::kGeluBackward:
+    case Op::kGeluErf:
     case Op::kSoftCap:
     case Op::kSoftCapBackward:
     case Op::kSoftmax:

@@ -1,5 +1,5 @@
-// Causal multi-head self-attention with grouped queries: over a whole sequence, its gradient, and over a cache of keys
-// and values.
+// Multi-head self-attention with grouped queries: causal over a whole sequence, its gradient, and over a cache of keys
+// and values; and in both directions.
 
 #include <cmath>
 
@@ -75,6 +75,18 @@ Ids infer_attention_cached(Graph& graph, const Attrs& attrs, const Ids& inputs, 
   return {rule.out({}, DType::kF32, y), inputs[1], inputs[2]};
 }
 
+Ids infer_bidirectional_attention(Graph& graph, const Attrs& attrs, const Ids& inputs, const Dims*,
+                                  const std::string& name) {
+  Rule rule(graph, Op::kBidirectionalAttention, inputs, name);
+  const Dims y = attended(rule, attrs);
+  rule.require_dtype(0, DType::kF32);
+  if (rule.has(1)) {
+    rule.require_dtype(1, DType::kS32);
+    rule.require_shape(1, {y[0]});
+  }
+  return {rule.out({}, DType::kF32, y)};
+}
+
 // Scores and weighted sum over the causal half: 2 · 2 · T · T/2 · Hd per sequence.
 Cost cost_attention(const Node&, std::span<const kernels::Shape> inputs, std::span<const kernels::Shape> outputs) {
   return with_bytes(2.0 * count_of(outputs[0]) * static_cast<double>(inputs[0].dims[1]), inputs, outputs);
@@ -82,6 +94,11 @@ Cost cost_attention(const Node&, std::span<const kernels::Shape> inputs, std::sp
 Cost cost_attention_backward(const Node&, std::span<const kernels::Shape> inputs,
                              std::span<const kernels::Shape> outputs) {
   return with_bytes(5.0 * count_of(inputs[1]) * static_cast<double>(inputs[0].dims[1]), inputs, outputs);
+}
+// An upper bound: sequences without an end before T.
+Cost cost_bidirectional_attention(const Node&, std::span<const kernels::Shape> inputs,
+                                  std::span<const kernels::Shape> outputs) {
+  return with_bytes(4.0 * count_of(outputs[0]) * static_cast<double>(inputs[0].dims[1]), inputs, outputs);
 }
 // An upper bound: a full cache.
 Cost cost_attention_cached(const Node&, std::span<const kernels::Shape> inputs,
@@ -134,6 +151,13 @@ std::vector<OpDef> attention_ops() {
                 "sequence b lies in row p mod P of block blocks[b, p / P]."},
        .infer = infer_attention_cached,
        .cost = cost_attention_cached},
+      {.op = Op::kBidirectionalAttention,
+       .text = {"qkv[B,T,(H+2G)d], (lengths s32[B]) -> y[B,T,Hd]", "heads kv_heads scale_a",
+                "Attention in both directions, as encoders have it: each of the first lengths[b] positions of a "
+                "sequence attends to all of them, and the y of the others is 0; lengths defaults to T. Heads and "
+                "scores are those of attention."},
+       .infer = infer_bidirectional_attention,
+       .cost = cost_bidirectional_attention},
   };
 }
 

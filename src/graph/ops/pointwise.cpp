@@ -30,6 +30,12 @@ Ids backward_gelu(Graph& graph, const Node& node, const Ids& gradients) {
   return graph.add(Op::kGeluBackward, {}, {node.inputs[0], gradients[0]}, node.name + ".backward");
 }
 
+Ids infer_gelu_erf(Graph& graph, const Attrs&, const Ids& inputs, const Dims*, const std::string& name) {
+  Rule rule(graph, Op::kGeluErf, inputs, name);
+  rule.require_f32();
+  return {rule.out({}, DType::kF32, rule.dims(0))};
+}
+
 // x[…,2H] → […,H].
 Dims gated(const Rule& rule) {
   const std::int64_t width = rule.size(0, -1);
@@ -201,6 +207,11 @@ std::vector<OpDef> pointwise_ops() {
        .stores_half = true,
        .infer = infer_activation<Op::kGeluBackward>,
        .cost = per_output<16>},
+      {.op = Op::kGeluErf,
+       .text = {"x -> y", "",
+                "Gaussian error linear unit by the normal distribution itself (Hendrycks & Gimpel 2016)."},
+       .infer = infer_gelu_erf,
+       .cost = per_output<12>},
       {.op = Op::kSoftCap,
        .text = {"x -> y real", "cap output", "y = cap tanh(x / cap): bounds x, and leaves small numbers nearly alone."},
        .reads_half = 1u << 0,

@@ -1,5 +1,6 @@
 // From a language model's inference graph to one that decodes with a cache of keys and values. Attention, and
-// operations that know positions, receive the positions of the new tokens.
+// operations that know positions, receive the positions of the new tokens. From an encoder's to one that knows where
+// each sequence ends.
 
 #include <algorithm>
 
@@ -41,6 +42,17 @@ void add_cache(Graph& graph, std::size_t at, ValueId positions, ValueId blocks, 
   node.outputs = {node.outputs[0], k, v};
 }
 
+// From ids[batch,sequence] to [batch,sequence,…].
+bool gives_a_row_for_each_id(const Graph& inference) {
+  const ValueId ids = inference.find("ids");
+  return ids != kNone && inference.inputs == std::vector<ValueId>{ids} && inference.outputs.size() == 1 &&
+         inference.value(ids).dims.size() == 2 && inference.value(inference.outputs[0]).dims.size() == 3;
+}
+
+bool reads_both_directions(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes, [](const Node& node) { return node.op == Op::kBidirectionalAttention; });
+}
+
 bool attends(const Node& node) {
   return node.op == Op::kAttention;
 }
@@ -57,9 +69,31 @@ bool keeps_positions(const Graph& graph, const Node& node) {
 }  // namespace
 
 bool is_language_model(const Graph& inference) {
-  const ValueId ids = inference.find("ids");
-  return ids != kNone && inference.inputs == std::vector<ValueId>{ids} && inference.outputs.size() == 1 &&
-         inference.value(ids).dims.size() == 2 && inference.value(inference.outputs[0]).dims.size() == 3;
+  return gives_a_row_for_each_id(inference) && !reads_both_directions(inference);
+}
+
+bool is_encoder(const Graph& inference) {
+  return gives_a_row_for_each_id(inference) && reads_both_directions(inference);
+}
+
+std::int64_t vocabulary_size(const Graph& graph) {
+  const auto size_of = [](const Dim& dim) { return dim.symbolic() ? 0 : dim.size; };
+  for (const Node& node : graph.nodes)
+    if (node.op == Op::kEmbedding && node.inputs[0] == graph.find("ids") && is_encoder(graph))
+      return size_of(graph.value(node.inputs[1]).dims[0]);
+  const Dims logits = graph.outputs.empty() ? Dims() : graph.value(graph.outputs[0]).dims;
+  return logits.empty() ? 0 : size_of(logits.back());
+}
+
+EncodingGraph to_encoding(const Graph& inference) {
+  if (!is_encoder(inference)) fail(ErrorKind::kUsage, "the graph is not an encoder");
+  EncodingGraph out{inference};
+  out.ids = out.graph.find("ids");
+  out.lengths = out.graph.input("lengths", DType::kS32, {out.graph.value(out.ids).dims[0]});
+  out.states = out.graph.outputs[0];
+  for (Node& node : out.graph.nodes)
+    if (node.op == Op::kBidirectionalAttention && node.inputs.size() == 1) node.inputs.push_back(out.lengths);
+  return out;
 }
 
 bool decodes_with_cache(const Graph& inference) {

@@ -1,7 +1,7 @@
 // Low-rank adapters (Hu et al. 2021, "LoRA"): adds them to a forward graph, and merges them into the weights.
 //
-// y = x·Wᵀ becomes y = x·Wᵀ + scale · (x·Aᵀ)·Bᵀ. The scale is applied between the two products, where there are the
-// fewest values.
+// y = x·Wᵀ becomes y = x·Wᵀ + scale · (x·Aᵀ)·Bᵀ, also where W is in groups of integers (Dettmers et al. 2023, "QLoRA").
+// The scale is applied between the two products, where there are the fewest values.
 
 #include <algorithm>
 #include <optional>
@@ -18,26 +18,41 @@ bool is_output(const Graph& graph, const Node& node) {
   return std::ranges::find(graph.outputs, node.outputs.at(0)) != graph.outputs.end();
 }
 
-// True for a linear layer in f32 whose weights no other node reads.
+// True for a linear layer in f32, or with weights in groups, whose weights no other node reads.
 bool takes_adapter(const Graph& graph, const Node& node, const std::vector<int>& uses) {
-  if (node.op != Op::kLinear || node.attrs.activation != Activation::kNone || is_output(graph, node)) return false;
+  if (node.op != Op::kLinear && node.op != Op::kLinearGroups) return false;
+  if (node.attrs.activation != Activation::kNone || is_output(graph, node)) return false;
   const ValueId weights = node.inputs.at(1);
-  return graph.value(weights).role == Role::kParameter && graph.value(weights).dtype == DType::kF32 &&
-         uses[index(weights)] == 1;
+  return graph.value(weights).role == Role::kParameter && uses[index(weights)] == 1 &&
+         (graph.value(weights).dtype == DType::kF32 || node.op == Op::kLinearGroups);
+}
+
+// What an adapter is named after: the weights, or those that weights in groups were made of.
+std::string target_of(const Graph& graph, const Node& layer) {
+  constexpr std::string_view kGroups = ".groups";
+  std::string name = graph.value(layer.inputs[1]).name;
+  if (layer.op == Op::kLinearGroups && name.ends_with(kGroups))
+    name.replace(name.size() - kGroups.size(), kGroups.size(), ".weight");
+  return name;
+}
+
+LoraTarget lora_target(const Graph& graph, const Node& layer) {
+  return {target_of(graph, layer), graph.value(layer.outputs[0]).dims.back().size,
+          graph.value(layer.inputs[0]).dims.back().size};
 }
 
 // Adds an adapter after `layer`, which is in `graph` already; returns the sum.
 ValueId add_adapter(Graph& graph, const Node& layer, const LoraSpec& spec) {
-  const std::string weights = graph.value(layer.inputs[1]).name;
-  const Dims shape = graph.value(layer.inputs[1]).dims;
+  const LoraTarget target = lora_target(graph, layer);
+  const std::string& weights = target.name;
   ValueId x = layer.inputs[0];
   if (spec.dropout > 0) {
     Attrs dropout;
     dropout.rate = spec.dropout;
     x = graph.add(Op::kDropout, dropout, {x}, layer.name + ".lora_dropout")[0];
   }
-  const ValueId a = graph.parameter(weights + kLoraA, {Dim::of(spec.rank), shape[1]});
-  const ValueId b = graph.parameter(weights + kLoraB, {shape[0], Dim::of(spec.rank)});
+  const ValueId a = graph.parameter(weights + kLoraA, {Dim::of(spec.rank), Dim::of(target.inputs)});
+  const ValueId b = graph.parameter(weights + kLoraB, {Dim::of(target.outputs), Dim::of(spec.rank)});
   x = graph.add(Op::kLinear, {}, {x, a}, layer.name + ".lora_down")[0];
   Attrs scale;
   scale.scale_a = spec.alpha / static_cast<float>(spec.rank);
@@ -103,11 +118,11 @@ void merge(const Graph& graph, Tensors& tensors, const Adapter& adapter) {
 
 }  // namespace
 
-std::vector<std::string> lora_targets(const Graph& forward) {
+std::vector<LoraTarget> lora_targets(const Graph& forward) {
   const std::vector<int> uses = count_uses(forward);
-  std::vector<std::string> targets;
+  std::vector<LoraTarget> targets;
   for (const Node& node : forward.nodes) {
-    if (takes_adapter(forward, node, uses)) targets.push_back(forward.value(node.inputs[1]).name);
+    if (takes_adapter(forward, node, uses)) targets.push_back(lora_target(forward, node));
   }
   return targets;
 }
@@ -124,7 +139,7 @@ Graph add_lora(const Graph& forward, const LoraSpec& spec) {
     }
     graph.nodes.push_back(node);
     const bool wanted = takes_adapter(forward, node, uses) &&
-                        std::ranges::find(spec.targets, forward.value(node.inputs[1]).name) != spec.targets.end();
+                        std::ranges::find(spec.targets, target_of(forward, node)) != spec.targets.end();
     if (wanted) now[index(node.outputs[0])] = add_adapter(graph, node, spec);
   }
   return graph;

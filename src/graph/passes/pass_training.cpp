@@ -16,6 +16,11 @@ struct Loss {
   ValueId labels = kNone, loss = kNone, correct = kNone, counted = kNone;
 };
 
+// The gradient of the logits where it comes from two losses.
+struct Distilled {
+  ValueId logits = kNone, gradient = kNone;
+};
+
 // Adds the loss operation, with its targets.
 void add_target_loss(Graph& graph, const LossSpec& spec, ValueId predictions, Loss& loss) {
   loss.labels = graph.input("targets", DType::kF32, graph.value(predictions).dims);
@@ -50,6 +55,28 @@ Loss add_loss(Graph& graph, const LossSpec& spec) {
   loss.correct = outputs[2];
   loss.counted = outputs[3];
   return loss;
+}
+
+ValueId weighted_sum(Graph& graph, ValueId a, float factor_a, ValueId b, float factor_b, const std::string& name) {
+  Attrs factors;
+  factors.scale_a = factor_a, factors.scale_b = factor_b;
+  return graph.add(Op::kScaledAdd, factors, {a, b}, name)[0];
+}
+
+// Adds what the logits have to learn from the teacher's to the loss of the data (LossSpec::share). The divergence is
+// the cross-entropy less what it is at least, the teacher's own.
+Distilled add_distillation(Graph& graph, const LossSpec& spec, ValueId logits, ValueId teacher, Loss& loss) {
+  const float cooled = 1 / spec.temperature, weight = spec.share * spec.temperature * spec.temperature;
+  const auto at_temperature = [&](ValueId x, const char* name) { return weighted_sum(graph, x, cooled, x, 0, name); };
+  const ValueId of_student = at_temperature(logits, "distillation.logits"),
+                of_teacher = at_temperature(teacher, "distillation.teacher");
+  const ValueId targets = graph.add(Op::kSoftmax, {}, {of_teacher}, "distillation.targets")[0];
+  const std::vector<ValueId> made = graph.add(Op::kSoftCrossEntropy, {}, {of_student, targets}, "distillation.loss");
+  const ValueId least = graph.add(Op::kSoftCrossEntropy, {}, {of_teacher, targets}, "distillation.least")[0];
+  const ValueId of_data = graph.nodes[producer(graph, loss.loss)].outputs.at(1);
+  const ValueId divergence = weighted_sum(graph, made[0], 1, least, -1, "distillation.divergence");
+  loss.loss = weighted_sum(graph, loss.loss, 1 - spec.share, divergence, weight, "distillation");
+  return {logits, weighted_sum(graph, of_data, 1 - spec.share, made[1], weight * cooled, "distillation.gradient")};
 }
 
 // Assigns a stream of random numbers to each dropout without one: a hash (FNV-1a) of its name, so that other layers do
@@ -114,7 +141,8 @@ std::vector<GivenGradient> add_given(Graph& graph, const Stage& stage, StageTrai
   return given;
 }
 
-std::vector<Trained> trained_parameters(Graph& graph, ValueId loss, const Stage& stage, StageTraining& ids) {
+std::vector<Trained> trained_parameters(Graph& graph, ValueId loss, const Distilled& distilled, const Stage& stage,
+                                        StageTraining& ids) {
   std::vector<ValueId> parameters;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     if (graph.values[i].role == Role::kParameter && !stage.copies(graph.values[i].name))
@@ -124,7 +152,9 @@ std::vector<Trained> trained_parameters(Graph& graph, ValueId loss, const Stage&
   if (!stage.input.empty()) wanted.push_back(ids.input = graph.find(stage.input));
   if (!stage.is_last() && stage.is_first() && !stage.rows.empty()) wanted.push_back(graph.find(stage.rows));
   std::vector<ValueId> gradients;
-  if (stage.is_whole()) {
+  if (distilled.gradient != kNone) {
+    gradients = differentiate(graph, kNone, wanted, {{distilled.logits, distilled.gradient}});
+  } else if (stage.is_whole()) {
     gradients = differentiate(graph, loss, wanted);
   } else {
     gradients = differentiate(graph, loss, wanted, add_given(graph, stage, ids));
@@ -343,14 +373,18 @@ TrainingGraph to_training(const Graph& forward, const OptimizerSpec& optimizer, 
   fuse_activations(graph, false);
   const Stage& stage = partition.stage;
   CHECK(stage.is_whole() || (optimizer.accumulate && precision.precision != Precision::kF16));
+  CHECK(loss_spec.share == 0 || (stage.is_whole() && precision.precision != Precision::kF16));
   Loss loss;
+  Distilled distilled;
   if (stage.is_last()) {
     loss = add_loss(graph, loss_spec);
+    if (loss_spec.share > 0)
+      distilled = add_distillation(graph, loss_spec, graph.outputs[0], graph.outputs.at(1), loss);
     graph.outputs = {loss.loss};
     if (loss.correct != kNone) graph.outputs.insert(graph.outputs.end(), {loss.correct, loss.counted});
   }
   TrainingGraph ids;
-  std::vector<Trained> trained = trained_parameters(graph, loss.loss, stage, ids.stage);
+  std::vector<Trained> trained = trained_parameters(graph, loss.loss, distilled, stage, ids.stage);
   if (precision.precision == Precision::kF16) ids.loss_scale = scale_gradients(graph, loss.loss);
   if (factors != DType::kF32) multiply_in_half(graph, factors, can);
   if (can.adds_in_norms) fuse_residuals(graph);

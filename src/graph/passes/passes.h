@@ -33,7 +33,16 @@ struct LossSpec {
   std::string name = "softmax";
   float label_smoothing = 0.0f;  // of softmax, soft and binary
   float delta = 1.0f;            // of huber
+  // Of softmax and soft, distillation (Hinton et al. 2015): with a share, output 1 of the graph has a teacher's logits,
+  // and the loss is (1 - share) times its own and share · temperature² times the divergence of softmax(logits /
+  // temperature) from the teacher's (Kullback-Leibler, in nats, mean over the rows).
+  float share = 0.0f, temperature = 1.0f;
 };
+// A forward graph with a frozen teacher beside it, for to_training: output 0 is the student's, output 1 the teacher's.
+// `teacher`: an inference graph over the same inputs; its values have kTeacher before their names, and its parameters
+// and states are constants. Throws kUsage if its inputs or its output differ from the student's.
+inline constexpr const char* kTeacher = "teacher.";
+Graph with_teacher(const Graph& student, const Graph& teacher);
 // The precision of products in training, and the backend's capabilities for it. With bf16 (Kalamkar et al. 2019) and
 // f16 (Micikevicius et al. 2018) these are rounded to the type: inputs of linear layers and convolutions, the gradients
 // of their outputs, and convolutions' outputs to a batch norm. Parameters, their gradients, sums and everything else
@@ -144,9 +153,13 @@ struct LoraSpec {
 };
 inline constexpr const char* kLoraA = ".lora_a";
 inline constexpr const char* kLoraB = ".lora_b";
-// The weights that can be adapted: those of linear layers that share them with no other node, except the output
-// layer's.
-std::vector<std::string> lora_targets(const Graph& forward);
+// Weights that can be adapted: those of linear layers that share them with no other node, except the output layer's.
+// Those in groups, NAME.groups, count as NAME.weight, which they were made of; they are not merged.
+struct LoraTarget {
+  std::string name;
+  std::int64_t outputs = 0, inputs = 0;
+};
+std::vector<LoraTarget> lora_targets(const Graph& forward);
 Graph add_lora(const Graph& forward, const LoraSpec& spec);
 // The graph before add_lora. Adds the adapters to the weights in `tensors`.
 Graph merge_lora(const Graph& forward, Tensors& tensors);
@@ -161,8 +174,20 @@ WithWeights raise(const Graph& forward, const Weights& weights);
 // Drops dropout and makes batch norm use its running statistics. kCorrupt if another operation would change weights or
 // states.
 Graph to_inference(const Graph& forward);
-// Whether the graph takes ids[batch,sequence] and gives logits for each of them.
+// Whether the graph takes ids[batch,sequence] and gives logits for each of them, from those before it alone.
 bool is_language_model(const Graph& inference);
+// The same for states, from all ids of the sequence: it has attention in both directions.
+bool is_encoder(const Graph& inference);
+// How many tokens a graph over ids knows: as many as it gives logits for, or, of an encoder, as the table has rows that
+// they are looked up in. 0 if that is no number.
+std::int64_t vocabulary_size(const Graph& graph);
+// An encoder's inference graph for sequences of several lengths. It has another input, lengths s32[batch]: how many of
+// its ids are a sequence's; the others change nothing. Names and weights stay. kUsage unless is_encoder().
+struct EncodingGraph {
+  Graph graph;
+  ValueId ids = kNone, lengths = kNone, states = kNone;
+};
+EncodingGraph to_encoding(const Graph& inference);
 // Whether positions influence each other only through attention with learned or rotary positions. Core operations keep
 // to that; primitive ones may mix positions.
 bool decodes_with_cache(const Graph& inference);
