@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "cmd/backend.h"
+#include "graph/passes/passes.h"
 
 namespace mlx::cmd {
 namespace {
@@ -29,11 +30,15 @@ int run_predict(const PredictOptions& options, Context& context) {
   if (!options.embed.empty()) return predict_embed(options, std::move(asked), context);
   if (options.normalize || !options.pooling.empty())
     fail(ErrorKind::kUsage, "--pooling and --normalize are for --embed");
+  if (options.truncate) fail(ErrorKind::kUsage, "--truncate is for --embed");
   const infer::Model model(std::move(asked.model), chosen_backend(context, options.device), context.pool());
   const PredictInputs inputs{asked.version, model};
   const infer::Takes takes = model.signature().takes;
   if (takes != infer::Takes::kText && !(options.tokens.empty() && options.logits.empty()))
     fail(ErrorKind::kUsage, "--tokens and --logits are for models of text; {} is none", asked.version.name());
+  if (graph::is_encoder(model.graph()) && options.logits.empty())
+    throw Error(ErrorKind::kUsage, asked.version.name() + " is an encoder: it gives vectors and writes no text",
+                "--embed FILE writes the vectors of texts, --logits FILE the states of a text's tokens");
   if (takes != infer::Takes::kText) refuse_writing(options, asked.version.name());
   if (takes != infer::Takes::kText && options.chat)
     fail(ErrorKind::kUsage, "--chat is for models of text; {} is none", asked.version.name());
@@ -76,14 +81,18 @@ Command add_predict() {
       option("-p,--prompt", "TEXT", options->prompt, "The text to continue (default: standard input)"),
       option("--tokens", "IDS", options->tokens, "The prompt as numbers of tokens: \"1 15 7\""),
       option("--logits", "FILE", options->logits,
-             "Write the logits behind each token of the prompt as npy (f32, tokens x vocabulary), and no text",
+             "Write the logits behind each token of the prompt as npy (f32, tokens x vocabulary), and no text; of an "
+             "encoder "
+             "the state of each token (tokens x width)",
              Complete::kFile),
       option("--embed", "FILE", options->embed,
              "Write the prompt, or each line of INPUT, as a vector and no text: .npy, .jsonl; - is JSON lines",
              Complete::kFile),
-      choice("--pooling", "HOW", {"last", "mean"}, options->pooling,
-             "The vector is the state of the last token, or the mean of all (default: last)"),
+      choice("--pooling", "HOW", {"last", "mean", "cls", "max"}, options->pooling,
+             "The vector is the state of the last token, the mean of all, the state of the first, or the largest of "
+             "each number (default: as the model's files say, or last, or mean for encoders)"),
       flag("--normalize", options->normalize, "Scale vectors to the length 1"),
+      flag("--truncate", options->truncate, "Of a text that is longer than the context, embed the beginning"),
       flag("--chat", options->chat, "Answer in a conversation, each message a line; with --json, JSON messages"),
       option("--system", "TEXT", options->system, "What a conversation begins with, from the system"),
       integer("--max-tokens", "N", options->max_tokens, "Write at most N tokens (default: 200)"),

@@ -28,7 +28,7 @@ struct PredictOptions {
   double temperature = 0.8, top_p = 1, min_p = 0, typical = 1, repetition = 1, frequency = 0, presence = 0;
   std::vector<std::string> bias;  // "42=-100"
   std::string embed, pooling;
-  bool normalize = false;
+  bool normalize = false, truncate = false;
   std::int64_t logprobs = kNotGiven;
   std::string grammar, schema, speculate, draft;
   bool chat = false;

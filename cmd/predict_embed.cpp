@@ -1,7 +1,8 @@
 // mlx predict --embed: texts as vectors, in a file.
 #include <fmt/format.h>
 
-#include <memory>
+#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -13,6 +14,7 @@
 #include "cmd/cli/standard_input.h"
 #include "cmd/predict.h"
 #include "formats/npy.h"
+#include "graph/passes/passes.h"
 #include "infer/embedding.h"
 
 namespace mlx::cmd {
@@ -73,10 +75,27 @@ std::vector<PlacedText> texts_of(const PredictOptions& options, Context& context
   return out;
 }
 
-std::vector<std::int32_t> tokens_of(const PlacedText& text, const data::Tokenizer& tokenizer) {
-  std::vector<std::int32_t> tokens = tokenizer.encode_placed(text.text, text.place, true).ids;
+// The text's first tokens, `most` with those that the tokenizer puts around a text.
+infer::Tokens cut_to(std::size_t most, const infer::Tokens& whole, const PlacedText& text,
+                     const data::Tokenizer& tokenizer) {
+  const infer::Tokens bare = tokenizer.encode_placed(text.text, text.place, false).ids;
+  const auto found = std::ranges::search(whole, bare);
+  const auto behind = static_cast<std::size_t>(whole.end() - found.end());
+  if (found.size() != bare.size() || whole.size() - bare.size() >= most)
+    fail(ErrorKind::kUsage, "{}: its tokens cannot be cut to {}", text.place, most);
+  infer::Tokens out(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(most - behind));
+  out.insert(out.end(), whole.end() - static_cast<std::ptrdiff_t>(behind), whole.end());
+  return out;
+}
+
+infer::Tokens tokens_of(const PlacedText& text, const data::Tokenizer& tokenizer, const PredictOptions& options,
+                        std::int64_t context) {
+  infer::Tokens tokens = tokenizer.encode_placed(text.text, text.place, true).ids;
   if (tokens.empty()) fail(ErrorKind::kUsage, "{}: the text is empty", text.place);
-  return tokens;
+  if (static_cast<std::int64_t>(tokens.size()) <= context) return tokens;
+  if (options.truncate) return cut_to(static_cast<std::size_t>(context), tokens, text, tokenizer);
+  throw Error(ErrorKind::kUsage, fmt::format("{}: {} tokens, the model takes {}", text.place, tokens.size(), context),
+              "--truncate embeds the beginning of such a text");
 }
 
 // Bytes of the text that are not UTF-8 appear as U+FFFD, as in --json.
@@ -117,26 +136,37 @@ struct Embedded {
   std::int64_t width = 0;
 };
 
+std::vector<infer::Tokens> all_tokens(const PredictOptions& options, const PredictInputs& inputs,
+                                      std::span<const PlacedText> texts, std::int64_t vocabulary,
+                                      std::int64_t context) {
+  if (!options.tokens.empty()) {
+    infer::Tokens tokens = given_tokens(options, vocabulary);
+    if (static_cast<std::int64_t>(tokens.size()) > context)
+      fail(ErrorKind::kUsage, "--tokens: {} tokens, the model takes {}", tokens.size(), context);
+    return {std::move(tokens)};
+  }
+  std::vector<infer::Tokens> out;
+  for (const PlacedText& text : texts)
+    out.push_back(tokens_of(text, *inputs.model.about().preprocessing.tokenizer, options, context));
+  return out;
+}
+
 Embedded embed_all(const PredictOptions& options, const PredictInputs& inputs, std::int64_t vocabulary,
-                   Context& context) {
-  const infer::Pooling pooling = options.pooling == "mean" ? infer::Pooling::kMean : infer::Pooling::kLast;
-  infer::Embedder embedder(inputs.model, pooling, options.normalize,
-                           [&context] { context.progress().check_interrupted(); });
+                   infer::Pooled pooled, Context& context) {
+  infer::Embedder embedder(inputs.model, pooled, [&context] { context.progress().check_interrupted(); });
   const bool numbers = !options.tokens.empty();
-  const auto& tokenizer = inputs.model.about().preprocessing.tokenizer;
-  if (!numbers && !tokenizer)
+  if (!numbers && !inputs.model.about().preprocessing.tokenizer)
     throw Error(ErrorKind::kUsage, inputs.version.name() + " has no tokenizer: it reads numbers, not text",
                 "--tokens takes the numbers of tokens");
   const std::vector<PlacedText> texts =
       numbers ? std::vector<PlacedText>{{"", "--tokens"}} : texts_of(options, context);
+  const std::vector<infer::Tokens> tokens = all_tokens(options, inputs, texts, vocabulary, embedder.context());
+  const std::vector<std::vector<float>> vectors = embedder.embed(tokens);
   VectorFile file(options, texts.size(), embedder.width());
   Embedded done{texts.size(), 0, embedder.width()};
-  for (const PlacedText& text : texts) {
-    const std::vector<std::int32_t> tokens = numbers ? given_tokens(options, vocabulary) : tokens_of(text, *tokenizer);
-    if (static_cast<std::int64_t>(tokens.size()) > embedder.context())
-      fail(ErrorKind::kUsage, "{}: {} tokens, the model takes {}", text.place, tokens.size(), embedder.context());
-    file.add(text, tokens.size(), embedder.embed(tokens));
-    done.tokens += tokens.size();
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    file.add(texts[i], tokens[i].size(), vectors[i]);
+    done.tokens += tokens[i].size();
   }
   file.finish(context);
   return done;
@@ -146,12 +176,13 @@ Embedded embed_all(const PredictOptions& options, const PredictInputs& inputs, s
 
 int predict_embed(const PredictOptions& options, AskedModel asked, Context& context) {
   check_embed(options, context);
-  const graph::Graph& graph = asked.model.graph;
-  const graph::Dims logits = graph.outputs.empty() ? graph::Dims() : graph.value(graph.outputs[0]).dims;
-  const std::int64_t vocabulary = logits.empty() || logits.back().symbolic() ? 0 : logits.back().size;
-  const infer::Model model(infer::without_head(std::move(asked.model)), chosen_backend(context, options.device),
-                           context.pool());
-  const Embedded done = embed_all(options, {asked.version, model}, vocabulary, context);
+  const std::int64_t vocabulary = graph::vocabulary_size(asked.model.graph);
+  nn::Model bare = infer::without_head(std::move(asked.model));
+  infer::Pooled pooled = infer::pooling_of(bare);
+  if (!options.pooling.empty()) pooled.pooling = infer::pooling_named(options.pooling);
+  pooled.unit = pooled.unit || options.normalize;
+  const infer::Model model(std::move(bare), chosen_backend(context, options.device), context.pool());
+  const Embedded done = embed_all(options, {asked.version, model}, vocabulary, pooled, context);
   context.say(fmt::format("{} of {} numbers in {}", counted(done.texts, "vector"), done.width,
                           options.embed == "-" ? "standard output" : printable(options.embed)));
   if (context.wants_json()) {
@@ -162,8 +193,8 @@ int predict_embed(const PredictOptions& options, AskedModel asked, Context& cont
                   {"texts", done.texts},
                   {"tokens", done.tokens},
                   {"width", done.width},
-                  {"pooling", options.pooling.empty() ? "last" : options.pooling},
-                  {"normalized", options.normalize},
+                  {"pooling", infer::name_of(pooled.pooling)},
+                  {"normalized", pooled.unit},
                   {"file", options.embed}});
   }
   return 0;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <functional>
+#include <span>
 
 #include "base/bytes.h"
 #include "base/error.h"
@@ -12,6 +14,8 @@
 #include "base/text.h"
 #include "cmd/predict.h"
 #include "formats/npy.h"
+#include "graph/passes/passes.h"
+#include "infer/encoder.h"
 #include "infer/generate.h"
 
 namespace mlx::cmd {
@@ -44,10 +48,18 @@ void check_alone(const PredictOptions& options) {
          "--logits writes no text: leave out --grammar, --schema, --logprobs, --speculate and --draft");
 }
 
+// Passes what the network gives for each token: logits, or the states of an encoder.
+void compute_rows(const infer::Model& model, const std::vector<std::int32_t>& tokens, Context& context,
+                  const std::function<void(std::span<const float>)>& emit) {
+  const auto check = [&context] { context.progress().check_interrupted(); };
+  if (!graph::is_encoder(model.graph())) return infer::Generator(model, check).logits(tokens, emit);
+  infer::Encoder(model, check).encode({&tokens, 1}, [&](std::size_t, std::span<const float> states) { emit(states); });
+}
+
 }  // namespace
 
 std::int64_t vocabulary_of(const infer::Model& model) {
-  return model.graph().value(model.graph().outputs.at(0)).dims.back().size;
+  return graph::vocabulary_size(model.graph());
 }
 
 std::vector<std::int32_t> given_tokens(const PredictOptions& options, std::int64_t vocabulary) {
@@ -62,25 +74,27 @@ int predict_logits(const PredictOptions& options, const PredictInputs& inputs, C
   if (!is_folder(parent_path(place)))
     fail(ErrorKind::kNotFound, "--logits {}: its folder is not there", options.logits);
   const std::vector<std::int32_t> tokens = prompt_of(options, inputs, context).tokens;
-  const std::int64_t vocabulary = vocabulary_of(inputs.model), rows = static_cast<std::int64_t>(tokens.size());
-  infer::Generator generator(inputs.model, [&context] { context.progress().check_interrupted(); });
-  if (rows > generator.context())
-    fail(ErrorKind::kUsage, "the prompt has {} tokens, the model takes {}", rows, generator.context());
-  Bytes file = formats::encode_npy_header(rows, vocabulary);
-  file.reserve(file.size() + static_cast<std::size_t>(rows * vocabulary) * sizeof(float));
-  generator.logits(tokens, [&file](std::span<const float> some) {
+  const graph::Graph& graph = inputs.model.graph();
+  const std::int64_t width = graph.value(graph.outputs.at(0)).dims.back().size;
+  const auto rows = static_cast<std::int64_t>(tokens.size());
+  if (rows > inputs.model.signature().context)
+    fail(ErrorKind::kUsage, "the prompt has {} tokens, the model takes {}", rows, inputs.model.signature().context);
+  Bytes file = formats::encode_npy_header(rows, width);
+  file.reserve(file.size() + static_cast<std::size_t>(rows * width) * sizeof(float));
+  compute_rows(inputs.model, tokens, context, [&file](std::span<const float> some) {
     const auto* const bytes = reinterpret_cast<const std::uint8_t*>(some.data());
     file.insert(file.end(), bytes, bytes + some.size_bytes());
   });
   write_file_atomically(place, file);
-  context.line(fmt::format("{}  {} tokens x {}", options.logits, rows, vocabulary));
+  context.line(fmt::format("{}  {} tokens x {}", options.logits, rows, width));
   if (context.wants_json()) {
+    const bool encoder = graph::is_encoder(graph);
     context.json({{"schema", "mlx.predict/1"},
                   {"model", inputs.version.name()},
                   {"digest", inputs.version.digest.text()},
-                  {"kind", "logits"},
+                  {"kind", encoder ? "states" : "logits"},
                   {"tokens", tokens},
-                  {"vocabulary", vocabulary},
+                  {encoder ? "width" : "vocabulary", width},
                   {"file", options.logits}});
   }
   return 0;

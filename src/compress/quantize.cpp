@@ -53,6 +53,7 @@ QuantizeOutcome calibrated(registry::Repository& repository, const QuantizeOptio
       canonical({{"examples", examples}, {"seed", options.calibration.seed}, {"split", options.split}, {"to", "int8"}});
   const auto quantized = [&] {
     const infer::Model model(nn::load_model(repository.store(), from.digest), options.backend, repository.pool());
+    check_no_encoder(model.about(), from);
     infer::check_kind(model.about(), kind);
     check_finite(model.about());
     data::Reading reading = infer::reading_of(model.about());
@@ -69,7 +70,7 @@ QuantizeOutcome in_groups(registry::Repository& repository, const QuantizeOption
   work.params = canonical({{"group", groups.size}, {"method", "rtn"}, {"to", fmt::format("int{}", groups.bits)}});
   const auto quantized = [&] {
     const nn::Model model = nn::load_model_as_stored(repository.store(), from.digest);
-    check_language_model(model, from);
+    if (!graph::is_encoder(graph::to_inference(model.graph))) check_language_model(model, from);
     GroupedWeights made = group_weights(model, groups, repository.pool());
     warn_of_left_layers(made.layers, made.left, groups.size, progress);
     return std::move(made.model);
@@ -96,7 +97,14 @@ void check_finite(const nn::Model& model) {
       fail(ErrorKind::kCorrupt, "'{}' has weights that are not finite", name);
 }
 
+void check_no_encoder(const nn::Model& model, const registry::Version& version) {
+  if (!graph::is_encoder(graph::to_inference(model.graph))) return;
+  throw Error(ErrorKind::kUsage, fmt::format("{} is an encoder: it is quantized without data", version.name()),
+              "leave out --calibrate: weights in groups need no ranges");
+}
+
 void check_language_model(const nn::Model& model, const registry::Version& version) {
+  check_no_encoder(model, version);
   if (graph::is_language_model(graph::to_inference(model.graph))) return;
   throw Error(ErrorKind::kUsage, fmt::format("{} is no language model: its activations need ranges", version.name()),
               "--to int8 --calibrate DATASET finds them");

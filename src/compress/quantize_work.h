@@ -10,7 +10,9 @@ namespace mlx::compress {
 work::Work quantize_work(const QuantizeOptions& options, const registry::Version& model);
 // NaN would become an integer, and nobody would see it again. Throws kCorrupt, with the weights' name.
 void check_finite(const nn::Model& model);
-// Throws kUsage if the model's activations need ranges.
+// Throws kUsage for an encoder, which is quantized without data.
+void check_no_encoder(const nn::Model& model, const registry::Version& version);
+// Throws kUsage if the model's activations need ranges, and for an encoder.
 void check_language_model(const nn::Model& model, const registry::Version& version);
 void warn_of_left_layers(std::int64_t layers, std::int64_t left, std::int64_t group, Progress& progress);
 

@@ -154,7 +154,7 @@ Decoder decoder_of(const nn::Model& model, const std::string& prefix, const std:
   out.config_json = config_json_of(model, name);
   const std::string what = name + ": config.json";
   out.config = nn::read_decoder_config(out.config_json, context_of(model), what);
-  const nn::DecoderGraph decoder = nn::build_decoder(out.config, out.config.gpt2 ? prefix : "model.");
+  const nn::OutsideGraph decoder = nn::build_decoder(out.config, out.config.gpt2 ? prefix : "model.");
   check_graph(model, decoder.graph, name);
   for (const graph::Value& value : decoder.graph.values)
     if (value.role == graph::Role::kParameter)

@@ -19,6 +19,7 @@ namespace {
 graph::DecodingGraph decoding_of(const Model& model) {
   const graph::Graph& graph = model.graph();
   if (graph::decodes_with_cache(graph)) return graph::to_decoding(graph);
+  if (graph::is_encoder(graph)) fail(ErrorKind::kUsage, "an encoder gives vectors and writes no text");
   if (!graph::is_language_model(graph)) fail(ErrorKind::kUsage, "the graph is not a language model");
   return {graph, graph.inputs[0], graph::kNone, graph::kNone, graph.outputs[0], model.signature().context};
 }
@@ -86,6 +87,18 @@ struct Generator::State {
     return last;
   }
 
+  // Goes back to what the sequence has in common with `tokens`, at most so many of them; returns how many.
+  std::size_t keep(std::span<const std::int32_t> tokens, std::size_t most) {
+    const auto same = static_cast<std::size_t>(std::ranges::mismatch(sequence, tokens).in1 - sequence.begin());
+    sequence.resize(std::min(same, most));
+    held = static_cast<std::int32_t>(sequence.size());
+    return sequence.size();
+  }
+
+  std::size_t vocabulary() const {
+    return static_cast<std::size_t>(decoding.graph.value(decoding.logits).dims.back().size);
+  }
+
   std::span<const float> restart(std::span<const std::int32_t> tokens, const Rows& each = nullptr) {
     held = 0;
     sequence.clear();
@@ -148,12 +161,23 @@ Generated Generator::generate(const std::vector<std::int32_t>& prompt, std::int6
 
 std::span<const float> Generator::follow(std::span<const std::int32_t> tokens) {
   CHECK(!tokens.empty() && static_cast<std::int64_t>(tokens.size()) <= context());
+  return state_->advance(tokens.subspan(state_->keep(tokens, tokens.size() - 1)));
+}
+
+void Generator::follow_each(std::span<const std::int32_t> tokens, std::size_t first, bool afresh,
+                            const std::function<void(std::span<const float>)>& emit) {
+  CHECK(first < tokens.size() && static_cast<std::int64_t>(tokens.size()) <= context());
   State& s = *state_;
-  const auto same = static_cast<std::size_t>(std::ranges::mismatch(s.sequence, tokens).in1 - s.sequence.begin());
-  const std::size_t kept = std::min(same, tokens.size() - 1);
-  s.sequence.resize(kept);
-  s.held = static_cast<std::int32_t>(kept);
-  return s.advance(tokens.subspan(kept));
+  const std::size_t kept = s.keep(tokens, afresh ? 0 : first), vocabulary = s.vocabulary();
+  std::size_t skipped = first - (s.has_cache() ? kept : 0);
+  s.advance(tokens.subspan(kept), [&](std::span<const float> rows) {
+    for (std::size_t at = 0; at < rows.size(); at += vocabulary) {
+      if (skipped == 0)
+        emit(rows.subspan(at, vocabulary));
+      else
+        --skipped;
+    }
+  });
 }
 
 void Generator::logits(const std::vector<std::int32_t>& tokens,

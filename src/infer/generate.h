@@ -40,6 +40,10 @@ class Generator {
   // The logits behind the last of `tokens`, at least one and at most context(); valid until the next call. What they
   // have in common with those of the last call is not computed again.
   std::span<const float> follow(std::span<const std::int32_t> tokens);
+  // The same behind each of `tokens` from number `first` on, a row at a time. `afresh`: nothing of the last call is
+  // used, so that the bits depend on the calls since then alone.
+  void follow_each(std::span<const std::int32_t> tokens, std::size_t first, bool afresh,
+                   const std::function<void(std::span<const float>)>& emit);
   // The logits behind each of `tokens`, at most context() of them, computed as those of a prompt are. Passes rows of
   // one number for each token of the vocabulary to `emit`, some at a time.
   void logits(const std::vector<std::int32_t>& tokens, const std::function<void(std::span<const float>)>& emit);

@@ -11,68 +11,11 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/text.h"
+#include "nn/config_keys.h"
 #include "nn/imported.h"
 
 namespace mlx::nn {
 namespace {
-
-constexpr std::int64_t kMostWide = 1 << 20, kMostLayers = 1024, kMostHeads = 1 << 16, kMostVocabulary = 1 << 26;
-constexpr std::int64_t kMostPositions = std::int64_t{1} << 40;
-
-// The keys of an object; null is the same as an absent key.
-struct ConfigKeys {
-  const Json& object;
-  std::string what;
-
-  const Json* find(const char* key) const {
-    const auto found = object.find(key);
-    return found == object.end() || found->is_null() ? nullptr : &*found;
-  }
-  const Json& needed(const char* key) const {
-    if (const Json* value = find(key)) return *value;
-    fail(ErrorKind::kCorrupt, "{}: the key '{}' is missing", what, key);
-  }
-  std::int64_t integer(const char* key, std::int64_t most, std::optional<std::int64_t> fallback = {}) const {
-    if (fallback && !find(key)) return *fallback;
-    const Json& value = needed(key);
-    const bool whole = value.is_number_integer() && value.get<double>() >= 1;
-    if (!whole || value.get<double>() > static_cast<double>(most))
-      fail(ErrorKind::kCorrupt, "{}: '{}': expected an integer from 1 to {}, got {}", what, key, most, shown(value));
-    return value.get<std::int64_t>();
-  }
-  float number(const char* key, double least, double most, std::optional<double> fallback = {}) const {
-    if (fallback && !find(key)) return static_cast<float>(*fallback);
-    const Json& value = needed(key);
-    if (!value.is_number() || !(value.get<double>() >= least && value.get<double>() <= most))
-      fail(ErrorKind::kCorrupt, "{}: '{}': expected a number from {} to {}, got {}", what, key, least, most,
-           shown(value));
-    return static_cast<float>(value.get<double>());
-  }
-  bool boolean(const char* key, bool fallback) const {
-    const Json* value = find(key);
-    if (!value) return fallback;
-    if (!value->is_boolean())
-      fail(ErrorKind::kCorrupt, "{}: '{}': expected true or false, got {}", what, key, shown(*value));
-    return value->get<bool>();
-  }
-  std::string string(const char* key, const char* fallback) const {
-    const Json* value = find(key);
-    if (!value) return fallback;
-    if (!value->is_string()) fail(ErrorKind::kCorrupt, "{}: '{}': expected a string, got {}", what, key, shown(*value));
-    return value->get<std::string>();
-  }
-  static std::string shown(const Json& value) {
-    constexpr std::size_t kLongest = 40;
-    std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-    if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
-    return printable(text);
-  }
-  [[noreturn]] void unsupported(const std::string& found, const char* supported) const {
-    throw Error(ErrorKind::kUsage, fmt::format("{}: {} is not supported", what, printable(found)),
-                fmt::format("supported: {}", supported));
-  }
-};
 
 // YaRN (Peng et al. 2023): pairs that turn often stay, those that turn less than once in the original context are
 // slowed, and scores are sharpened.
@@ -167,23 +110,6 @@ std::vector<bool> sliding_blocks(const ConfigKeys& keys, const DecoderConfig& co
   return out;
 }
 
-void limit_context(const ConfigKeys& keys, std::int64_t own, std::int64_t asked, DecoderConfig& config) {
-  if (asked > own)
-    fail(ErrorKind::kUsage, "{}: a context of {} was asked for, the model's own is {}", keys.what, asked, own);
-  config.own_context = own;
-  config.context = asked > 0 ? asked : own;
-  if (config.context <= kLongestContext) return;
-  throw Error(ErrorKind::kUsage, fmt::format("{}: a context of {} is longer than {}", keys.what, own, kLongestContext),
-              "import it with a shorter one: --context N");
-}
-
-void check_activation(const ConfigKeys& keys, const std::string& name, std::initializer_list<std::string_view> same,
-                      const char* supported) {
-  for (const std::string_view known : same)
-    if (name == known) return;
-  keys.unsupported(fmt::format("the activation '{}'", name), supported);
-}
-
 // A window as long as the context hides nothing.
 void read_windows(const ConfigKeys& keys, const std::vector<bool>& sliding, DecoderConfig& config) {
   constexpr std::int64_t kUsual = 4096;  // of Gemma and Mistral, if absent; null says that there is none
@@ -214,7 +140,8 @@ void read_sizes(const ConfigKeys& keys, std::int64_t context, DecoderConfig& con
          config.heads, config.head, kMostWide);
   config.epsilon = keys.number("rms_norm_eps", 0, 1, 1e-6);
   config.blocks.resize(static_cast<std::size_t>(config.layers));
-  limit_context(keys, keys.integer("max_position_embeddings", kMostPositions), context, config);
+  config.own_context = keys.integer("max_position_embeddings", kMostPositions);
+  config.context = context_within(keys, config.own_context, context);
 }
 
 // Llama, Mistral, Qwen2, Qwen3 and Phi-3.
@@ -224,7 +151,7 @@ void read_rotary(const ConfigKeys& keys, std::int64_t context, DecoderConfig& co
   config.fused = is("Phi3ForCausalLM");
   config.head_norms = qwen3;
   read_sizes(keys, context, config);
-  check_activation(keys, keys.string("hidden_act", "silu"), {"silu", "swish"}, "silu");
+  check_one_of(keys, "the activation", keys.string("hidden_act", "silu"), {"silu", "swish"}, "silu");
   config.qkv_bias = qwen2 || ((llama || qwen3) && keys.boolean("attention_bias", false));
   config.output_bias = !qwen2 && config.qkv_bias;
   config.mlp_bias = llama && keys.boolean("mlp_bias", false);
@@ -250,8 +177,8 @@ void read_gemma(const ConfigKeys& keys, std::int64_t context, DecoderConfig& con
   config.gemma = true;
   config.head_norms = third;
   read_sizes(keys, context, config);
-  check_activation(keys, keys.string("hidden_activation", "gelu_pytorch_tanh"), {"gelu_pytorch_tanh"},
-                   "gelu_pytorch_tanh");
+  check_one_of(keys, "the activation", keys.string("hidden_activation", "gelu_pytorch_tanh"), {"gelu_pytorch_tanh"},
+               "gelu_pytorch_tanh");
   if (keys.boolean("use_bidirectional_attention", false))
     keys.unsupported("use_bidirectional_attention", "causal attention");
   config.qkv_bias = config.output_bias = keys.boolean("attention_bias", false);
@@ -289,8 +216,8 @@ void read_gpt2_keys(const ConfigKeys& keys, std::int64_t context, DecoderConfig&
   config.head = config.width / config.heads;
   config.positions = keys.integer("n_positions", kLongestContext);
   config.epsilon = keys.number("layer_norm_epsilon", 0, 1, 1e-5);
-  check_activation(keys, keys.string("activation_function", "gelu_new"), {"gelu_new", "gelu_pytorch_tanh"},
-                   "gelu_new, gelu_pytorch_tanh");
+  check_one_of(keys, "the activation", keys.string("activation_function", "gelu_new"),
+               {"gelu_new", "gelu_pytorch_tanh"}, "gelu_new, gelu_pytorch_tanh");
   if (!keys.boolean("scale_attn_weights", true))
     keys.unsupported("scale_attn_weights false", "attention scaled by the width of a head");
   if (keys.boolean("scale_attn_by_inverse_layer_idx", false))
@@ -298,7 +225,8 @@ void read_gpt2_keys(const ConfigKeys& keys, std::int64_t context, DecoderConfig&
   config.qkv_bias = config.output_bias = config.mlp_bias = true;
   config.tie = keys.boolean("tie_word_embeddings", true);
   config.blocks.resize(static_cast<std::size_t>(config.layers));
-  limit_context(keys, config.positions, context, config);
+  config.own_context = config.positions;
+  config.context = context_within(keys, config.own_context, context);
 }
 
 struct Architecture {
@@ -312,28 +240,19 @@ constexpr Architecture kArchitectures[] = {
 };
 
 const Architecture& architecture_of(const ConfigKeys& keys) {
-  const Json& list = keys.needed("architectures");
-  if (!list.is_array() || list.size() != 1 || !list[0].is_string())
-    fail(ErrorKind::kCorrupt, "{}: 'architectures': expected one name, got {}", keys.what, ConfigKeys::shown(list));
-  std::string known;
-  for (const Architecture& each : kArchitectures) {
-    if (list[0] == each.name) return each;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", each.name);
-  }
-  keys.unsupported(fmt::format("the architecture {}", ConfigKeys::shown(list[0])), known.c_str());
-}
-
-// Weights in a form of their own, such as GPTQ's, do not fit what the architecture says.
-void check_not_quantized(const ConfigKeys& keys) {
-  const Json* const quantized = keys.find("quantization_config");
-  if (!quantized) return;
-  const std::string method = quantized->is_object() && quantized->contains("quant_method")
-                                 ? ConfigKeys::shown((*quantized)["quant_method"])
-                                 : "of an unknown kind";
-  keys.unsupported(fmt::format("a quantization ({})", method), "weights in F32, F16 and BF16");
+  const std::string name = architecture_named_by(keys);
+  for (const Architecture& each : kArchitectures)
+    if (name == each.name) return each;
+  refuse_architecture(keys, name, decoder_architectures());
 }
 
 }  // namespace
+
+std::vector<std::string> decoder_architectures() {
+  std::vector<std::string> names;
+  for (const Architecture& each : kArchitectures) names.emplace_back(each.name);
+  return names;
+}
 
 DecoderConfig read_decoder_config(std::string_view text, std::int64_t context, const std::string& what) {
   const Json json = parse_json(text, what);

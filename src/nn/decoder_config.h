@@ -49,6 +49,7 @@ struct DecoderConfig {
   bool qkv_bias = false, output_bias = false, mlp_bias = false;
 };
 
+std::vector<std::string> decoder_architectures();
 // `context`: the longest sequence to take, 0 for the model's own. Throws kCorrupt, naming `what` and the key, for
 // numbers that no model has; kUsage, with a list of what there is, for what is not supported.
 DecoderConfig read_decoder_config(std::string_view text, std::int64_t context, const std::string& what);

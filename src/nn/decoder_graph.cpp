@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "nn/transformer.h"
 
 namespace mlx::nn {
 namespace {
@@ -15,38 +14,10 @@ namespace {
 using graph::Dim;
 using graph::Op;
 using graph::ValueId;
-using Part = ParameterSource::Part;
 
-struct DecoderBuilder {
+struct DecoderBuilder : OutsideBuilder {
   const DecoderConfig& config;
-  Transformer net;
-  std::map<std::string, ParameterSource> sources{};
-
-  ValueId parameter(const std::string& name, const Part& from) {
-    sources[name] = {{from}, false};
-    graph::Dims dims;
-    for (const std::int64_t size : from.shape) dims.push_back(Dim::of(size));
-    return net.graph.parameter(name, std::move(dims));
-  }
-
-  // A linear layer of several outside layers with the same input.
-  struct Layer {
-    std::string name;
-    std::int64_t out = 0;
-  };
-  ValueId linear(const std::string& name, ValueId x, std::int64_t in, const std::vector<Layer>& layers, bool bias) {
-    ParameterSource weights{{}, config.gpt2}, biases;
-    std::int64_t out = 0;
-    for (const Layer& layer : layers) {
-      weights.parts.push_back(
-          {layer.name + ".weight", config.gpt2 ? std::vector{in, layer.out} : std::vector{layer.out, in}});
-      biases.parts.push_back({layer.name + ".bias", {layer.out}});
-      out += layer.out;
-    }
-    sources[name + ".weight"] = std::move(weights);
-    if (bias) sources[name + ".bias"] = std::move(biases);
-    return net.linear(name, x, in, out, bias);
-  }
+  explicit DecoderBuilder(const DecoderConfig& of) : OutsideBuilder{Transformer(of.width, 0), of.gpt2}, config(of) {}
 
   ValueId norm(const std::string& name, ValueId x, const std::string& from) {
     graph::Attrs attrs;
@@ -142,8 +113,8 @@ ValueId rotary_block(DecoderBuilder& b, const DecoderLayer& layer, const std::st
 
 }  // namespace
 
-DecoderGraph build_decoder(const DecoderConfig& config, const std::string& prefix) {
-  DecoderBuilder b{config, Transformer(config.width, 0)};
+OutsideGraph build_decoder(const DecoderConfig& config, const std::string& prefix) {
+  DecoderBuilder b(config);
   const std::vector<std::int64_t> table{config.vocabulary, config.width};
   const ValueId ids = b.net.ids();
   const ValueId tokens =
@@ -151,7 +122,7 @@ DecoderGraph build_decoder(const DecoderConfig& config, const std::string& prefi
   ValueId x = b.net.graph.add(Op::kEmbedding, {}, {ids, tokens}, "tokens")[0];
   if (config.gpt2) {
     // The first rows, as many as the context has positions.
-    b.sources["positions.weight"] = {{{prefix + "wpe.weight", {config.positions, config.width}}}, false};
+    b.sources["positions.weight"] = {{{prefix + "wpe.weight", {config.positions, config.width}}}};
     const ValueId positions =
         b.net.graph.parameter("positions.weight", {Dim::of(config.context), Dim::of(config.width)});
     x = b.net.graph.add(Op::kAddPositions, {}, {x, positions}, "embedding")[0];

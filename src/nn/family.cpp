@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "data/dataset.h"
+#include "graph/passes/passes.h"
 #include "nn/families.h"
 #include "nn/imported.h"
 
@@ -75,6 +76,8 @@ void build_language(const Family& family, TomlReader& model, const InputSpec& in
 
 void build_given(TomlReader& model, const InputSpec& input, const graph::Graph* given, Built& built) {
   const bool text = input.kind == InputKind::kTokens;
+  if (given && graph::is_encoder(*given))
+    model.fail_at(model.has("init") ? "init" : "family", "an encoder gives vectors, and cannot be trained");
   const std::int64_t context = text ? model.integer("context", 1, kLongestContext) : 0;
   const std::string architecture = model.string("architecture", "");  // from the model to start from
   model.finish();

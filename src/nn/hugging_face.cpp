@@ -16,10 +16,13 @@
 #include "base/text.h"
 #include "graph/session/not_finite.h"
 #include "kernels/half.h"
+#include "nn/config_keys.h"
 #include "nn/decoder_graph.h"
+#include "nn/encoder_graph.h"
 #include "nn/imported.h"
 #include "nn/model_json.h"
 #include "nn/outside_tensors.h"
+#include "nn/sentence_transformers.h"
 
 namespace mlx::nn {
 namespace {
@@ -111,8 +114,12 @@ Bytes make_parameter(const ParameterSource& source, std::size_t size, const Outs
   if (source.plus_one) return one_more(source.parts.at(0).name, outside.tensors.at(source.parts.at(0).name));
   Bytes made;
   for (const ParameterSource::Part& part : source.parts) {
-    const ByteView bytes = outside.tensors.at(part.name).bytes;
-    made.insert(made.end(), bytes.begin(), bytes.end());
+    const Outside& tensor = outside.tensors.at(part.name);
+    const std::size_t skipped = source.first_row == 0
+                                    ? 0
+                                    : static_cast<std::size_t>(source.first_row) *
+                                          (tensor.bytes.size() / static_cast<std::size_t>(part.shape[0]));
+    made.insert(made.end(), tensor.bytes.begin() + static_cast<std::ptrdiff_t>(skipped), tensor.bytes.end());
   }
   made.resize(size);
   if (!source.transposed) return made;
@@ -127,49 +134,68 @@ Bytes make_parameter(const ParameterSource& source, std::size_t size, const Outs
   return turned;
 }
 
-// Buffers that the formulas of a layer give, which old folders hold all the same.
-bool is_derived(std::string_view name) {
-  return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+// What config.json says of the model, and the graph that follows.
+struct Described {
+  std::string architecture;
+  std::int64_t vocabulary = 0, context = 0;
+  bool tie = false;                        // the final layer shares the embedding's weights
+  std::vector<std::string> other_parts{};  // beginnings of the names of tensors that the graph has no use for
+  std::optional<SentencePooling> pooling{};
+  std::shared_ptr<const OutsideTensors> tensors{};
+  OutsideGraph outside{};
+};
+
+// Whether the graph has no use for a tensor: the heads of an encoder; buffers that the formulas of a layer give, which
+// old folders hold all the same.
+bool is_left_out(std::string_view name, const Described& model) {
+  for (const char* const end : {".rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias"})
+    if (name.ends_with(end)) return true;
+  if (model.other_parts.empty()) return false;
+  for (const char* const end : {"embeddings.position_ids", "embeddings.token_type_ids"})
+    if (name.ends_with(end)) return true;
+  return std::ranges::any_of(model.other_parts, [&](const std::string& part) {
+    return name.starts_with(part) || name.find("." + part) != std::string_view::npos;
+  });
 }
 
 // A tensor that nothing reads means that the model is another one than the graph.
-void check_all_used(const DecoderGraph& decoder, const DecoderConfig& config, const OutsideTensors& outside) {
+void check_all_used(const Described& model, const OutsideTensors& outside) {
   std::set<std::string_view> used;
-  for (const auto& [name, source] : decoder.sources)
+  for (const auto& [name, source] : model.outside.sources)
     for (const ParameterSource::Part& part : source.parts) used.insert(part.name);
   for (const auto& [name, tensor] : outside.tensors) {
-    if (used.contains(name) || is_derived(name)) continue;
-    if (config.tie && name == kEmbeddingHead) {
-      const Outside& table = outside.tensors.at(decoder.sources.at("tokens.weight").parts.at(0).name);
+    if (used.contains(name) || is_left_out(name, model)) continue;
+    if (model.tie && name == kEmbeddingHead) {
+      const Outside& table = outside.tensors.at(model.outside.sources.at("tokens.weight").parts.at(0).name);
       if (tensor.shape == table.shape && tensor.dtype == table.dtype && std::ranges::equal(tensor.bytes, table.bytes))
         continue;
       fail(ErrorKind::kCorrupt, "{}: '{}' is not the embedding, but {} ties them", tensor.place, name, kConfigFile);
     }
-    fail(ErrorKind::kUsage, "{}: {} has no tensor '{}'", tensor.place, config.architecture, printable(name));
+    fail(ErrorKind::kUsage, "{}: {} has no tensor '{}'", tensor.place, model.architecture, printable(name));
   }
 }
 
-LateTensors weights_of(const DecoderGraph& decoder, std::shared_ptr<const OutsideTensors> outside,
+LateTensors weights_of(const OutsideGraph& graph, std::shared_ptr<const OutsideTensors> outside,
                        const std::string& folder) {
   LateTensors late;
-  for (const graph::Value& value : decoder.graph.values) {
+  for (const graph::Value& value : graph.graph.values) {
     if (value.role == graph::Role::kParameter)
-      late.shapes[value.name] = stored_shape(value, decoder.sources.at(value.name), *outside, folder);
+      late.shapes[value.name] = stored_shape(value, graph.sources.at(value.name), *outside, folder);
   }
-  late.make = [sources = decoder.sources, shapes = late.shapes, outside = std::move(outside)](const std::string& name) {
+  late.make = [sources = graph.sources, shapes = late.shapes, outside = std::move(outside)](const std::string& name) {
     return make_parameter(sources.at(name), shapes.at(name).bytes(), *outside);
   };
   return late;
 }
 
-std::shared_ptr<const data::Tokenizer> tokenizer_of(const std::string& folder, const DecoderConfig& config) {
+std::shared_ptr<const data::Tokenizer> tokenizer_of(const std::string& folder, const Described& model) {
   for (const char* const name : kTokenizerFiles) {
     const std::optional<std::string> text = text_of(folder, name, kLongestTokenizer);
     if (!text) continue;
     const std::string what = printable(join_path(folder, name));
     auto tokenizer = std::make_shared<const data::Tokenizer>(data::Tokenizer::from_file(*text, what));
-    if (tokenizer->size() > config.vocabulary)
-      fail(ErrorKind::kCorrupt, "{}: {} tokens, {} says {}", what, tokenizer->size(), kConfigFile, config.vocabulary);
+    if (tokenizer->size() > model.vocabulary)
+      fail(ErrorKind::kCorrupt, "{}: {} tokens, {} says {}", what, tokenizer->size(), kConfigFile, model.vocabulary);
     return tokenizer;
   }
   return nullptr;
@@ -180,11 +206,59 @@ std::string prefix_of(const DecoderConfig& config, const OutsideTensors& outside
   return outside.tensors.contains("wte.weight") ? "" : "transformer.";
 }
 
-std::vector<std::string> not_finite_of(const OutsideTensors& outside) {
+std::vector<std::string> not_finite_of(const OutsideTensors& outside, const Described& model) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : outside.tensors)
-    if (!is_derived(name) && !graph::all_finite(tensor.bytes, type_of(name, tensor))) names.push_back(name);
+    if (!is_left_out(name, model) && !graph::all_finite(tensor.bytes, type_of(name, tensor))) names.push_back(name);
   return names;
+}
+
+std::shared_ptr<const OutsideTensors> tensors_of(const std::string& folder) {
+  return std::make_shared<const OutsideTensors>(open_outside_tensors(folder));
+}
+
+Described described_decoder(const std::string& text, std::int64_t context, const std::string& folder,
+                            const std::string& what) {
+  const DecoderConfig config = read_decoder_config(text, context, what);
+  Described out{config.architecture, config.vocabulary, config.context, config.tie, {}, {}, tensors_of(folder), {}};
+  out.outside = build_decoder(config, prefix_of(config, *out.tensors));
+  return out;
+}
+
+Described described_encoder(const std::string& text, std::int64_t context, const std::string& folder,
+                            const std::string& what) {
+  EncoderConfig config = read_encoder_config(text, context, what);
+  const std::optional<SentencePooling> pooling = read_sentence_pooling(folder);
+  if (context == 0 && pooling && pooling->longest > 0) config.context = std::min(config.context, pooling->longest);
+  Described out{config.architecture, config.vocabulary, config.context,     false,
+                config.other_parts,  pooling,           tensors_of(folder), {}};
+  const bool bare = out.tensors->tensors.contains("embeddings.word_embeddings.weight");
+  out.outside = build_encoder(config, bare ? "" : config.prefix);
+  return out;
+}
+
+// The architecture's name, which must be a known one.
+std::string known_architecture(const std::string& text, const std::string& what) {
+  const Json json = parse_json(text, what);
+  if (!json.is_object()) fail(ErrorKind::kCorrupt, "{}: expected an object, got {}", what, json.type_name());
+  const ConfigKeys keys{json, what};
+  std::string name = architecture_named_by(keys);
+  std::vector<std::string> known = decoder_architectures(), encoders = encoder_architectures();
+  known.insert(known.end(), encoders.begin(), encoders.end());
+  if (std::ranges::find(known, name) == known.end()) refuse_architecture(keys, name, known);
+  return name;
+}
+
+Described describe(const std::string& text, std::int64_t context, const std::string& folder, const std::string& what) {
+  const std::vector<std::string> encoders = encoder_architectures();
+  const bool encoder = std::ranges::find(encoders, known_architecture(text, what)) != encoders.end();
+  return encoder ? described_encoder(text, context, folder, what) : described_decoder(text, context, folder, what);
+}
+
+std::string config_of(const Described& model) {
+  Json config{{"family", kImported}, {"context", model.context}, {"architecture", model.architecture}};
+  if (model.pooling) config["pooling"] = model.pooling->pooling, config["normalize"] = model.pooling->normalize;
+  return canonical(config);
 }
 
 }  // namespace
@@ -197,19 +271,16 @@ OutsideModel read_hugging_face(const std::string& folder, std::int64_t context) 
   const std::string what = printable(join_path(folder, kConfigFile));
   const std::optional<std::string> text = text_of(folder, kConfigFile, kLongestConfig);
   if (!text) fail(ErrorKind::kNotFound, "{}: there is no such file", what);
-  const DecoderConfig config = read_decoder_config(*text, context, what);
-  const auto outside = std::make_shared<const OutsideTensors>(open_outside_tensors(folder));
-  DecoderGraph decoder = build_decoder(config, prefix_of(config, *outside));
+  Described model = describe(*text, context, folder, what);
   OutsideModel out;
-  out.weights = weights_of(decoder, outside, folder);
-  check_all_used(decoder, config, *outside);
-  out.tensors = outside->tensors.size();
-  out.not_finite = not_finite_of(*outside);
+  out.weights = weights_of(model.outside, model.tensors, folder);
+  check_all_used(model, *model.tensors);
+  out.tensors = model.tensors->tensors.size();
+  out.not_finite = not_finite_of(*model.tensors, model);
   out.model.family = kImported;
-  out.model.config =
-      canonical(Json{{"family", kImported}, {"context", config.context}, {"architecture", config.architecture}});
-  out.model.preprocessing.tokenizer = tokenizer_of(folder, config);
-  out.model.graph = std::move(decoder.graph);
+  out.model.config = config_of(model);
+  out.model.preprocessing.tokenizer = tokenizer_of(folder, model);
+  out.model.graph = std::move(model.outside.graph);
   for (const char* const name : kKeptFiles)
     if (std::optional<std::string> kept = text_of(folder, name, kLongestConfig)) out.model.kept[name] = *kept;
   return out;

@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "graph/passes/passes.h"
 #include "nn/imported.h"
 #include "nn/model_json.h"
 #include "store/worktree/file_cache.h"
@@ -175,12 +176,11 @@ std::shared_ptr<const data::Tokenizer> read_tokenizer(const Files& files, const 
   if (!text) return nullptr;
   const std::string what = files.place(name);
   data::Tokenizer tokenizer = data::Tokenizer::from_file(as_text(text->bytes), what);
-  const graph::Dims& logits = graph.value(graph.outputs.at(0)).dims;
+  const std::int64_t tokens = graph::vocabulary_size(graph);
   // An outside model may have a table that is longer than its vocabulary, so that its size is a round number.
-  const bool fits = !logits.empty() && !logits.back().symbolic() && logits.back().size >= tokenizer.size();
-  if (!fits || (!longer && logits.back().size != tokenizer.size())) {
+  if (tokens < tokenizer.size() || (!longer && tokens != tokenizer.size())) {
     fail(ErrorKind::kCorrupt, "{}: {} tokens do not match the graph's output {}", what, tokenizer.size(),
-         graph::to_text(graph, logits));
+         graph::to_text(graph, graph.value(graph.outputs.at(0)).dims));
   }
   return std::make_shared<const data::Tokenizer>(std::move(tokenizer));
 }

@@ -195,7 +195,7 @@ TEST_CASE("decoder graph: all architectures decode with a cache") {
 }
 
 TEST_CASE("decoder graph: every parameter has its source, and only those") {
-  const DecoderGraph decoder = build_decoder(read(llama()), "model.");
+  const OutsideGraph decoder = build_decoder(read(llama()), "model.");
   std::size_t parameters = 0;
   for (const graph::Value& value : decoder.graph.values) {
     if (value.role != graph::Role::kParameter) continue;

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "graph/passes/passes.h"
 #include "infer/examples.h"
 #include "infer/session.h"
 #include "train/evaluate/tally.h"
@@ -88,6 +89,8 @@ std::int64_t evaluation_batch(const data::Description& about, std::int64_t conte
 Evaluation evaluate(const nn::Model& model, const data::Dataset& dataset, kernels::Backend backend, Pool& pool,
                     Progress& progress) {
   infer::check_fits(model, dataset.describe());
+  if (graph::is_encoder(graph::to_inference(model.graph)))
+    fail(ErrorKind::kUsage, "an encoder gives vectors: it predicts no tokens that could be compared with the data's");
   Evaluation out = Evaluator(infer::Model(model, backend, pool), dataset).run(progress);
   out.labels = model.labels;
   if (out.labels.empty()) out.labels = dataset.describe().names;
