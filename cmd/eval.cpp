@@ -6,9 +6,13 @@
 #include <memory>
 #include <optional>
 
+#include "base/bytes.h"
 #include "base/error.h"
+#include "base/fd.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/text.h"
 #include "cmd/asked_model.h"
 #include "cmd/backend.h"
 #include "cmd/cli/cli.h"
@@ -16,13 +20,16 @@
 #include "cmd/requirements.h"
 #include "registry/repository.h"
 #include "registry/versions/references.h"
+#include "train/evaluate/choices.h"
 #include "train/evaluate/evaluate_version.h"
 
 namespace mlx::cmd {
 namespace {
 
+constexpr std::size_t kMostQuestions = std::size_t{1} << 30;  // bytes
+
 struct EvalOptions {
-  std::string model, data, device, memory, split = "test";
+  std::string model, data, device, memory, split;
   bool force = false;
   std::vector<std::string> require;
 };
@@ -128,7 +135,64 @@ train::EvaluateOutcome evaluate_asked(const EvalOptions& options, Context& conte
                                  context.command_line(), backend, context.progress(), budget);
 }
 
-int run_eval(const EvalOptions& options, Context& context) {
+// Whether --data is a file of questions, and no dataset.
+bool asks_questions(const EvalOptions& options, Context& context) {
+  const std::string path = join_path(context.folder(), options.data);
+  if (!options.data.ends_with(".jsonl") || !path_exists(path) || is_folder(path)) return false;
+  return !context.has_repository() || !registry::try_resolve(context.repository(), options.data);
+}
+
+// As evaluate_asked(), of a file of questions.
+train::ChoicesOutcome answer_asked(const EvalOptions& options, Context& context) {
+  const kernels::Backend backend = chosen_backend(context, options.device);
+  const std::string what = printable(options.data);
+  const Bytes file = read_regular_file(join_path(context.folder(), options.data), kMostQuestions);
+  std::string reference = options.model;
+  if (names_model_folder(options.model, context)) {
+    AskedModel asked = open_model(options.model, context);
+    const std::optional<registry::Version> known =
+        context.has_repository() ? known_version(asked.version.digest, context) : std::nullopt;
+    if (!known) {
+      const std::vector<train::Question> questions = train::read_questions(as_text(file), what);
+      const infer::Model model(std::move(asked.model), backend, context.pool());
+      return {false, false, train::score_choices(model, questions, context.progress()), Digest::of(file),
+              asked.version};
+    }
+    reference = known->name();
+  }
+  return train::evaluate_choices(context.repository(), reference, file, what, options.force, context.command_line(),
+                                 backend, context.progress());
+}
+
+int run_choices(const EvalOptions& options, Context& context) {
+  if (!options.split.empty() || !options.memory.empty())
+    fail(ErrorKind::kUsage, "--split and --memory are for datasets; {} is a file of questions", options.data);
+  const std::vector<Condition> requirements = parse_requirements(options.require);
+  const train::ChoicesOutcome outcome = answer_asked(options, context);
+  const Json measured = train::to_json(outcome.score);
+  const std::vector<Verdict> verdicts = judge(requirements, measured);
+  if (context.wants_json()) {
+    Json json = {
+        {"schema", "mlx.eval/1"},        {"unchanged", outcome.unchanged},        {"recorded", outcome.recorded},
+        {"model", outcome.model.name()}, {"digest", outcome.model.digest.text()}, {"data", outcome.questions.text()},
+        {"file", options.data}};
+    json.update(measured);
+    json["requirements"] = verdicts_json(verdicts);
+    context.json(json);
+  }
+  const train::ChoicesScore& score = outcome.score;
+  context.line(fmt::format("{} on {}: {}, {:.2f} % by length, {} questions, {:.1f}/s{}",
+                           context.bold(outcome.model.name()), printable(options.data),
+                           context.bold(fmt::format("accuracy {:.2f} %", 100 * score.accuracy())),
+                           100 * score.accuracy_normalized(), score.count, score.per_second,
+                           outcome.unchanged ? "  " + context.green("unchanged") : ""));
+  print_verdicts(verdicts, context);
+  return all_met(verdicts) ? 0 : static_cast<int>(ErrorKind::kNo);
+}
+
+int run_eval(EvalOptions options, Context& context) {
+  if (asks_questions(options, context)) return run_choices(options, context);
+  if (options.split.empty()) options.split = "test";
   const std::vector<Condition> requirements = parse_requirements(options.require);
   const train::EvaluateOutcome outcome = evaluate_asked(options, context);
   const train::Evaluation& e = outcome.evaluation;
@@ -175,9 +239,11 @@ Command add_eval() {
   command.name = "eval";
   command.summary = "Measure a model on a split: accuracy, errors or perplexity, metrics by class, speed";
   command.group = "work";
-  Option data =
-      option("-d,--data", "DATASET", options->data,
-             "The dataset to measure on; for a model in a folder also a folder of data", Complete::kReference);
+  Option data = option(
+      "-d,--data", "DATASET", options->data,
+      "The dataset to measure on; for a model in a folder also a folder of data; for language models also a file "
+      "of questions (.jsonl)",
+      Complete::kReference);
   data.required = true;
   command.options = {
       argument("MODEL", options->model,
@@ -194,7 +260,8 @@ Command add_eval() {
        .texts = &options->require},
   };
   command.examples = {"mlx eval clf --data data/fashion --split test", "mlx eval clf@latest --data data/fashion --json",
-                      "mlx eval clf --data data/fashion --require 'accuracy >= 0.93' --require 'loss < 0.3'"};
+                      "mlx eval clf --data data/fashion --require 'accuracy >= 0.93' --require 'loss < 0.3'",
+                      "mlx eval lm --data arc.jsonl --require 'accuracy_norm >= 0.4'"};
   command.run = [options](Context& context) { return run_eval(*options, context); };
   return command;
 }
