@@ -22,6 +22,7 @@ Command add_commit();
 Command add_completion();
 Command add_describe();
 Command add_diff();
+Command add_distill();
 Command add_export();
 Command add_fetch();
 Command add_fsck();
@@ -93,6 +94,7 @@ const std::vector<CommandRow> kCommands = {
     {"eval", add_eval, kNothing},
     {"predict", add_predict, kNothing},
     {"quantize", add_quantize, kNeedsRepo},
+    {"distill", add_distill, kNeedsRepo},
     {"serve", add_serve, kNothing},
     {"help", add_help, kNothing},
     {"completion", add_completion, kNothing},

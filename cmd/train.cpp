@@ -166,6 +166,8 @@ void print_unchanged(const train::TrainConfig& config, Context& context) {
   context.line(fmt::format("{}  {}", context.bold(config.name), context.green("unchanged")));
 }
 
+}  // namespace
+
 int run_train(const TrainCommand& options, Context& context) {
   if (!options.trace.empty()) check_trace(options.trace, context);
   const std::vector<dist::Host> hosts = hosts_of(options, context);
@@ -227,8 +229,6 @@ int run_train(const TrainCommand& options, Context& context) {
   if (profiled && !options.trace.empty()) write_trace(options.trace, profiler.profile(), context);
   return 0;
 }
-
-}  // namespace
 
 Command add_train() {
   auto options = std::make_shared<TrainCommand>();

@@ -31,6 +31,9 @@ struct TrainCommand {
   bool encrypt = false;
 };
 
+// `mlx train`, and what is `mlx train` with other options. Returns the exit code.
+int run_train(const TrainCommand& options, Context& context);
+
 // Where the ranks are to run; one here if nothing was said. Throws kUsage for options that contradict each other.
 std::vector<dist::Host> hosts_of(const TrainCommand& options, Context& context);
 // The options that say so again, for who resumes the training; begins with a space unless it is empty.

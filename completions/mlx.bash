@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init clone add status diff commit log show ls cat checkout tag rm merge-file undo gc fsck remote fetch pull push check describe tokenizer import export promote audit key erase lineage train eval predict quantize serve help completion config report version serve-store rank'
+      subcommands='init clone add status diff commit log show ls cat checkout tag rm merge-file undo gc fsck remote fetch pull push check describe tokenizer import export promote audit key erase lineage train eval predict quantize distill serve help completion config report version serve-store rank'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -779,7 +779,7 @@ _mlx_command() {
       esac
       ;;
     'predict')
-      options='-o --out -s --split --device --top -p --prompt --tokens --logits --embed --pooling --normalize --chat --system --max-tokens --temperature --top-k --top-p --min-p --typical --repetition-penalty --frequency-penalty --presence-penalty --logit-bias --seed --count --stop --grammar --schema --logprobs --speculate --draft --json -C -q --quiet -v --verbose --color -h --help'
+      options='-o --out -s --split --device --top -p --prompt --tokens --logits --embed --pooling --normalize --truncate --chat --system --max-tokens --temperature --top-k --top-p --min-p --typical --repetition-penalty --frequency-penalty --presence-penalty --logit-bias --seed --count --stop --grammar --schema --logprobs --speculate --draft --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
         [0-9]*) kind=file ;;
@@ -793,7 +793,7 @@ _mlx_command() {
         --tokens) kind=nothing ;;
         --logits) kind=file ;;
         --embed) kind=file ;;
-        --pooling) kind='choice last mean' ;;
+        --pooling) kind='choice last mean cls max' ;;
         --system) kind=nothing ;;
         --max-tokens) kind=nothing ;;
         --temperature) kind=nothing ;;
@@ -834,6 +834,25 @@ _mlx_command() {
         -d|--data) kind=reference ;;
         --data-split) kind=nothing ;;
         --windows) kind=nothing ;;
+        --memory) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'distill')
+      options='-c --config --temperature --share --set --resume --fresh --device --precision --numerics --force --memory -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        -c|--config) kind=file ;;
+        --temperature) kind=nothing ;;
+        --share) kind=nothing ;;
+        --set) kind=nothing ;;
+        --resume) kind=run ;;
+        --device) kind='choice auto cpu cuda' ;;
+        --precision) kind='choice auto bf16 f32 tf32' ;;
+        --numerics) kind='choice native portable' ;;
         --memory) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;

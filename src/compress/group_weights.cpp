@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "graph/passes/passes.h"
+#include "nn/groups.h"
 
 namespace mlx::compress {
 namespace {
@@ -58,11 +59,7 @@ void finish_groups(nn::Model& model, graph::Weights::Map weights) {
   model.graph = graph::remove_dead(model.graph);
   std::erase_if(weights, [&](const auto& entry) { return model.graph.find(entry.first) == kNone; });
   model.weights = std::make_shared<const graph::Weights>(std::move(weights));
-  for (const Node& node : model.graph.nodes) {
-    if (node.op != Op::kLinearGroups) continue;
-    if (model.graph.value(node.inputs[1]).dtype == graph::DType::kU8) model.precision = "int4";
-    if (model.precision == "f32") model.precision = "int8";
-  }
+  model.precision = nn::precision_of(model.graph);
 }
 
 GroupedWeights group_weights(const nn::Model& model, const Groups& groups, Pool& pool) {

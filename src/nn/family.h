@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,13 @@ namespace mlx::nn {
 
 struct Built {
   std::string family;
-  std::string config;                 // canonical JSON, resolved: with every default
-  graph::Graph graph;                 // forward; its only output is "logits"
-  std::int64_t context = 0;           // tokens: the longest sequence that the model takes
-  std::vector<std::string> zeros{};   // parameters that start at zero, whatever initialize() would give
-  std::vector<std::string> frozen{};  // parameters that are not trained (nn/finetune.h)
-  bool lora = false;                  // only adapters are trained, beside the base's weights (nn/finetune.h)
+  std::string config;                     // canonical JSON, resolved: with every default
+  graph::Graph graph;                     // forward; its only output is "logits"
+  std::int64_t context = 0;               // tokens: the longest sequence that the model takes
+  std::vector<std::string> zeros{};       // parameters that start at zero, whatever initialize() would give
+  std::vector<std::string> frozen{};      // parameters that are not trained (nn/finetune.h)
+  bool lora = false;                      // only adapters are trained, beside the base's weights (nn/finetune.h)
+  std::optional<graph::Graph> teacher{};  // the inference graph of a model whose logits it learns from
 };
 
 // The network's input, which the data determines, and the size of its output.

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "graph/op_def.h"
 #include "graph/passes/passes.h"
+#include "nn/groups.h"
 
 namespace mlx::nn {
 namespace {
@@ -112,13 +113,14 @@ bool is_adapter(const std::string& name) {
   return name.ends_with(graph::kLoraA) || name.ends_with(graph::kLoraB);
 }
 
-void check_base(const Model& base) {
-  if (base.precision == "f32") return;
-  throw Error(ErrorKind::kUsage, fmt::format("it is {} and cannot be trained", base.precision),
-              "start from the f32 version that it was made from");
-}
-
 }  // namespace
+
+void check_base(const Model& base, bool lora) {
+  if (base.precision == "f32" || (lora && has_groups(base.graph))) return;
+  throw Error(ErrorKind::kUsage, fmt::format("it is {} and cannot be trained", base.precision),
+              has_groups(base.graph) ? "start from the f32 version that it was made from, or train adapters: lora = {}"
+                                     : "start from the f32 version that it was made from");
+}
 
 TomlNode with_base_config(const TomlNode& model, const Model& base) {
   if (member(model, "family")) return model;
@@ -134,7 +136,7 @@ TomlNode with_base_config(const TomlNode& model, const Model& base) {
 }
 
 FinetuneStart start_from(const Built& built, const std::vector<std::string>& labels, Model base, std::uint64_t seed) {
-  check_base(base);
+  check_base(base, built.lora);
   base = merged(std::move(base));
   FinetuneStart start;
   start.tensors = initialize(built, seed);

@@ -43,8 +43,13 @@ std::vector<std::string> frozen_parameters(const graph::Graph& graph, const Json
 // Reads `lora` from the same table: adds low-rank adapters (graph/passes/passes.h) to `built` and freezes the rest.
 void read_lora(TomlReader model, Built& built);
 // The model with its adapters merged into its weights; the outputs differ only by rounding. A model without adapters is
-// returned unchanged.
+// returned unchanged. Throws as check_merges().
 Model merged(Model model);
+// Throws kUsage if the weights are integers in groups, which adapters cannot be merged into.
+void check_merges(const graph::Graph& graph);
+// Throws kUsage if a training cannot start from this model: one with integers for weights, unless they are in groups
+// and `lora` trains adapters beside them.
+void check_base(const Model& base, bool lora);
 bool has_adapters(const Model& model);
 
 }  // namespace mlx::nn

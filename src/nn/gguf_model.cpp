@@ -21,6 +21,7 @@
 #include "nn/gguf_keys.h"
 #include "nn/gguf_tensors.h"
 #include "nn/gguf_tokenizer.h"
+#include "nn/groups.h"
 #include "nn/imported.h"
 #include "nn/model_json.h"
 
@@ -199,7 +200,7 @@ void use_groups(Graph& graph, std::size_t at, std::vector<Piece> pieces, GgufFor
 }
 
 // The recipes of all parameters. Layers of integers in groups are replaced in the graph.
-Recipes recipes_of(DecoderGraph& decoder, const DecoderConfig& config, const GgufTensors& file) {
+Recipes recipes_of(OutsideGraph& decoder, const DecoderConfig& config, const GgufTensors& file) {
   Recipes recipes;
   Graph& graph = decoder.graph;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -219,24 +220,13 @@ Recipes recipes_of(DecoderGraph& decoder, const DecoderConfig& config, const Ggu
   return recipes;
 }
 
-void check_tensors_used(const DecoderGraph& decoder, const DecoderConfig& config, const GgufTensors& file) {
+void check_tensors_used(const OutsideGraph& decoder, const DecoderConfig& config, const GgufTensors& file) {
   std::set<std::string> used{kRopeFactors};
   for (const auto& [name, source] : decoder.sources)
     for (const ParameterSource::Part& part : source.parts) used.insert(gguf_tensor_name(part.name, config));
   for (const auto& [name, tensor] : file.tensors)
     if (!used.contains(name))
       fail(ErrorKind::kUsage, "{}: {} has no tensor '{}'", file.place, config.architecture, printable(name));
-}
-
-// "int4" if there are layers of four bits, else "int8" if there are some of eight.
-std::string precision_of(const Graph& graph) {
-  std::string precision = "f32";
-  for (const graph::Node& node : graph.nodes) {
-    if (node.op != Op::kLinearGroups) continue;
-    if (graph.value(node.inputs[1]).dtype == DType::kU8) return "int4";
-    precision = "int8";
-  }
-  return precision;
 }
 
 LateTensors late_weights_of(Recipes recipes, std::shared_ptr<const GgufTensors> file) {
@@ -326,7 +316,7 @@ OutsideModel read_gguf(const std::string& path, std::int64_t context) {
                       "models in one file; llama.cpp's own tools merge them");
   const std::string text = read_gguf_config(file->metadata, facts_of(*file), file->place);
   const DecoderConfig config = read_decoder_config(text, context, file->place);
-  DecoderGraph decoder = build_decoder(config, config.gpt2 ? "" : "model.");
+  OutsideGraph decoder = build_decoder(config, config.gpt2 ? "" : "model.");
   Recipes recipes = recipes_of(decoder, config, *file);
   check_tensors_used(decoder, config, *file);
   OutsideModel out;

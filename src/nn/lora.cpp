@@ -9,6 +9,7 @@
 #include "graph/passes/passes.h"
 #include "nn/families.h"
 #include "nn/finetune.h"
+#include "nn/groups.h"
 
 namespace mlx::nn {
 namespace {
@@ -32,13 +33,15 @@ graph::LoraSpec read_spec(TomlReader& table, const graph::Graph& graph, Json& co
   table.finish();
   if (patterns.empty()) table.fail_at("targets", "expected at least one pattern");
   config["targets"] = patterns;
-  at_key(table, "targets",
-         [&] { spec.targets = named_by(patterns, graph::lora_targets(graph), "weights of a layer"); });
-  for (const std::string& name : spec.targets) {
-    const graph::Dims& dims = graph.value(graph.find(name)).dims;
-    if (spec.rank > std::min(dims[0].size, dims[1].size)) {
-      table.fail_at(
-          "rank", fmt::format("{} is more than '{}' has, which is {}x{}", spec.rank, name, dims[0].size, dims[1].size));
+  const std::vector<graph::LoraTarget> targets = graph::lora_targets(graph);
+  std::vector<std::string> names;
+  for (const graph::LoraTarget& target : targets) names.push_back(target.name);
+  at_key(table, "targets", [&] { spec.targets = named_by(patterns, names, "weights of a layer"); });
+  for (const graph::LoraTarget& target : targets) {
+    if (std::ranges::find(spec.targets, target.name) == spec.targets.end()) continue;
+    if (spec.rank > std::min(target.outputs, target.inputs)) {
+      table.fail_at("rank", fmt::format("{} is more than '{}' has, which is {}x{}", spec.rank, target.name,
+                                        target.outputs, target.inputs));
     }
   }
   return spec;
@@ -67,8 +70,15 @@ bool has_adapters(const Model& model) {
   return parse_json(model.config, "the model's config").contains("lora");
 }
 
+void check_merges(const graph::Graph& graph) {
+  if (!has_groups(graph)) return;
+  throw Error(ErrorKind::kUsage, "its weights are integers in groups, and adapters cannot be merged into them",
+              "the model works with its adapters as they are");
+}
+
 Model merged(Model model) {
   if (!has_adapters(model)) return model;
+  check_merges(model.graph);
   graph::Tensors tensors = model.weights->tensors();
   model.graph = graph::merge_lora(model.graph, tensors);
   model.weights = std::make_shared<const graph::Weights>(std::move(tensors));

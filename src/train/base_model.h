@@ -16,6 +16,10 @@ struct Base {
   nn::Model model;  // without its tensors
 };
 
+// The one that is learned from ([distill]); nullopt if the config names none.
+std::optional<Base> read_teacher(registry::Repository& repository, const TrainConfig& config);
+// Its tensors, by the names that they have beside the model (graph::with_teacher).
+void add_teacher(registry::Repository& repository, const Base& teacher, graph::Tensors& tensors);
 // nullopt if the config names none.
 std::optional<Base> read_base(registry::Repository& repository, const TrainConfig& config);
 // nn::start_from with the base's tensors. What does not fit is an error at `init`.

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "nn/finetune.h"
+#include "nn/groups.h"
 
 namespace mlx::train {
 namespace {
@@ -18,6 +19,20 @@ void check_config(const TrainConfig& config, const data::Description& data) {
   }
 }
 
+// Weights of the base that are integers in groups stay so.
+void take_groups(const TomlReader& table, const nn::Model& base, nn::Built& built) {
+  if (!nn::has_groups(base.graph)) return;
+  const auto refuse = [&](const Error& error) {
+    throw Error(error.kind, fmt::format("{}: [model] init: {}", table.place("init"), error.message), error.hint);
+  };
+  try {
+    nn::check_base(base, table.has("lora"));
+    built.graph = nn::with_groups_of(base.graph, built.graph);
+  } catch (const Error& error) {
+    refuse(error);
+  }
+}
+
 }  // namespace
 
 TomlReader model_table(const TrainConfig& config, const nn::Model* base) {
@@ -28,6 +43,7 @@ nn::Built build_model(const TrainConfig& config, const data::Description& data, 
   check_config(config, data);
   const TomlReader table = model_table(config, base);
   nn::Built built = nn::build(table, nn::InputSpec::of(data), base ? &base->graph : nullptr);
+  if (base) take_groups(table, *base, built);
   nn::read_freeze(table, built);
   nn::read_lora(table, built);
   return built;

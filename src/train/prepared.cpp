@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "graph/passes/passes.h"
+#include "infer/examples.h"
 #include "train/build_model.h"
 #include "train/loop/part_graph.h"
 #include "train/trainer.h"
@@ -98,19 +100,46 @@ void check_norms(const TrainConfig& config, const nn::Built& built) {
     throw Error(ErrorKind::kUsage, place + "the model trains no batch norm", "leave batch_norm out");
 }
 
+// Throws kUsage unless teacher and model mean the same by what goes in and comes out.
+void check_teacher(const nn::Model& teacher, const TrainConfig& config, const data::Description& data,
+                   const nn::Built& built) {
+  const auto refuse = [&](const std::string& what) {
+    fail(ErrorKind::kUsage, "{}: [distill] teacher = \"{}\": {}", config.file, config.distill.teacher, what);
+  };
+  if (!teacher.labels.empty() && teacher.labels != data.names) refuse("it knows other classes than the data");
+  const auto &own = config.reading.base->tokenizer, &its = teacher.preprocessing.tokenizer;
+  if (own && its && !(*own == *its)) refuse("it has another tokenizer than the model to start from");
+  const std::int64_t context = infer::context_of(teacher);
+  if (context < built.context)
+    refuse(fmt::format("it takes {} tokens, the model {}: set [model] context", context, built.context));
+  try {
+    (void)graph::with_teacher(built.graph, *built.teacher);
+  } catch (const Error& error) {
+    refuse(error.message);
+  }
+}
+
+void take_teacher(const nn::Model& teacher, const TrainConfig& config, const data::Description& data,
+                  nn::Built& built) {
+  built.teacher = graph::to_inference(teacher.graph);
+  check_teacher(teacher, config, data, built);
+}
+
 }  // namespace
 
 Prepared prepare(const store::Store& store, const Digest& dataset, TrainConfig config, const nn::Model* base,
-                 kernels::Backend backend, Progress& progress) {
+                 kernels::Backend backend, Progress& progress, const nn::Model* teacher) {
   Prepared out;
   out.config = std::move(config);
   TrainConfig& c = out.config;
   // Columns and tokens must mean what they meant when the base's weights were trained.
-  if (base) c.reading.base = std::make_shared<data::Preprocessing>(base->preprocessing);
+  const nn::Model* const like = base ? base : teacher;
+  if (like) c.reading.base = std::make_shared<data::Preprocessing>(like->preprocessing);
   out.data = data::describe(store, dataset, c.train_split, c.reading);
   for (const std::string& warning : out.data.table.warnings) progress.warn(warning);
   c.reading.photos.libraries = out.data.photos.libraries;
   out.built = build_model(c, out.data, base);
+  if (teacher) take_teacher(*teacher, c, out.data, out.built);
   check_parts(c, out.built);
   check_zero(c);
   check_balance(c);
@@ -123,6 +152,8 @@ Prepared prepare(const store::Store& store, const Digest& dataset, TrainConfig c
   }
   settle(c, *out.data.kind, examples);
   c.precision = name_of(precision_of(c, out.data, backend));
+  if (teacher && c.precision == "fp16")
+    throw Error(ErrorKind::kUsage, fmt::format("{}: [distill] with precision fp16", c.file), "bf16 is as fast");
   return out;
 }
 

@@ -17,9 +17,10 @@ struct Prepared {
   nn::Built built;
 };
 
-// `base`: the model that training starts from, without tensors; null for none.
+// `base`: the model that training starts from, without tensors; null for none. `teacher`: likewise the one that it
+// learns from ([distill]).
 Prepared prepare(const store::Store& store, const Digest& dataset, TrainConfig config, const nn::Model* base,
-                 kernels::Backend backend, Progress& progress);
+                 kernels::Backend backend, Progress& progress, const nn::Model* teacher = nullptr);
 
 // The training as work, without the name of its command and the model that it starts from.
 work::Work work_of(const Prepared& prepared, const Digest& dataset, kernels::Backend backend);

@@ -9,6 +9,8 @@
 #include "base/process_use.h"
 #include "base/text.h"
 #include "data/kinds/image_keys.h"
+#include "nn/finetune.h"
+#include "nn/groups.h"
 #include "registry/versions/domains.h"
 #include "store/crypto/keys.h"
 #include "train/base_model.h"
@@ -59,7 +61,8 @@ struct Training {
   registry::Version dataset;
   data::Description data;                  // of the train split
   std::optional<Base> base;                // what the model starts from
-  std::optional<nn::FinetuneStart> start;  // its tensors, loaded once they are needed
+  std::optional<Base> teacher;             // what it learns from, beside the data
+  std::optional<nn::FinetuneStart> start;  // its tensors, loaded once they are needed; with those of the teacher
   std::optional<Digest> checkpoint;        // of another run that this one continues from
   nn::Built built;
   work::Work work;
@@ -72,13 +75,19 @@ struct Training {
 // Afterwards the config names everything that it left to the data or the device.
 void read_inputs(Training& t) {
   t.base = read_base(t.repository, t.config);
-  Prepared prepared = prepare(t.repository.store(), t.dataset.digest, std::move(t.config),
-                              t.base ? &t.base->model : nullptr, t.options.backend, t.progress);
+  t.teacher = read_teacher(t.repository, t.config);
+  if (t.teacher && (t.options.ranks || t.options.planned_ranks > 1))
+    throw Error(ErrorKind::kUsage, fmt::format("{}: [distill] is for one process", t.config.file),
+                "leave --ranks and --hosts out");
+  Prepared prepared =
+      prepare(t.repository.store(), t.dataset.digest, std::move(t.config), t.base ? &t.base->model : nullptr,
+              t.options.backend, t.progress, t.teacher ? &t.teacher->model : nullptr);
   t.config = std::move(prepared.config);
   t.data = std::move(prepared.data);
   t.built = std::move(prepared.built);
   if (t.options.merge && !t.built.lora)
     fail(ErrorKind::kUsage, "--merge is for models with adapters, and {} has no [model] lora", t.config.file);
+  if (t.options.merge) nn::check_merges(t.built.graph);
 }
 
 Prepared prepared(const Training& t) {
@@ -89,6 +98,7 @@ work::Work describe(const Training& t) {
   work::Work work = work_of(prepared(t), t.dataset.digest, t.options.backend);
   work.title = t.options.title;
   if (t.base) work.inputs.emplace_back("init", t.base->version.digest);
+  if (t.teacher) work.inputs.emplace_back("teacher", t.teacher->version.digest);
   work.force = t.options.force;
   work.resume = t.options.resume;
   return work;
@@ -144,6 +154,10 @@ void take_up(const Training& t, work::Work& work) {
 void prepare(Training& t, work::Work& work) {
   take_up(t, work);
   if (t.base) t.start = read_start(t.repository, t.config, t.built, t.data.names, *t.base);
+  if (t.teacher) {
+    if (!t.start) t.start = nn::FinetuneStart{nn::initialize(t.built, t.config.seed), {}};
+    add_teacher(t.repository, *t.teacher, t.start->tensors);
+  }
   if (t.options.tell && !t.data.table.columns.empty()) t.options.tell(data::columns_text(data::to_json(t.data.table)));
 }
 
@@ -157,6 +171,7 @@ nn::Model make_model(const Training& t, const TrainingData& data, TrainingResult
   model.family = t.built.family;
   model.config = t.built.config;
   model.graph = t.built.graph;
+  model.precision = nn::precision_of(model.graph);
   model.weights = std::make_shared<const graph::Weights>(std::move(result.tensors));
   model.preprocessing = data.preprocessing;
   model.labels = t.data.names;
@@ -229,11 +244,14 @@ Json summary_of(const Training& t, const TrainingResult& result) {
   if (result.kept != result.steps) out["kept_step"] = result.kept;
   if (result.stopped_early) out["stopped_early"] = true;
   if (!t.data.table.columns.empty()) out["table"] = data::to_json(t.data.table);
-  if (t.start) out["init"] = {{"version", t.base->version.name()}, {"fresh", t.start->fresh}};
+  if (t.base) out["init"] = {{"version", t.base->version.name()}, {"fresh", t.start->fresh}};
+  if (t.teacher) out["teacher"] = t.teacher->version.name();
   return out;
 }
 
 work::NewOutput output_of(const Training& t) {
+  if (t.teacher && !t.base)
+    return {t.config.name, fmt::format("distilled from {} on {}", t.teacher->version.name(), t.dataset.name()), {}};
   if (!t.base) return {t.config.name, "trained on " + t.dataset.name(), std::nullopt};
   return {t.config.name, fmt::format("fine-tuned from {} on {}", t.base->version.name(), t.dataset.name()),
           t.base->version.digest};

@@ -112,3 +112,39 @@ layers = 3
 lora = { rank = 4 }'
 error 2 "lora trains adapters only" mlx train -c tune.toml
 error 2 "--merge is for models with adapters" mlx train -c gpt2.toml --merge
+
+# QLoRA: the base's integers stay as they are, bit for bit, beside adapters that learn; the same bits with one thread, killed and
+# resumed, and less memory than beside the f32 base.
+for bits in 8 4; do
+  expect 0 mlx quantize llama@v1 --to int$bits --json
+  small=$(json "d['model']")
+  tune "init = \"$small\"
+lora = { rank = 4, alpha = 8 }"
+  expect 0 mlx train -c tune.toml --json
+  tuned=$(json "d['model']") id=$(json "d['digest']") needs=$(json "d['summary']['memory']['weights']")
+  same "$(tensors "$tuned" | grep -v lora_)" "$(tensors "$small")"
+  same "$(tensors "$tuned" | grep -c lora_)" 8
+  expect 0 mlx show "$tuned" --json
+  has "$out" "int$bits"
+  expect 0 mlx eval "$tuned" --data data/words7 --split train --json
+  after=$(json "d['metrics']['bits_per_byte']")
+  expect 0 mlx eval "$small" --data data/words7 --split train --json
+  python3 -c "import sys; sys.exit($after > 0.9 * $(json "d['metrics']['bits_per_byte']"))" || fail "int$bits: nothing was learned"
+  expect 0 env MLX_THREADS=1 "$mlx_binary" train -c tune.toml --force --json
+  same "$(json "d['digest']")" "$id"
+  tune "init = \"llama@v1\"
+lora = { rank = 4, alpha = 8 }"
+  expect 0 mlx train -c tune.toml --json
+  python3 -c "import sys; sys.exit($needs > 0.8 * $(json "d['summary']['memory']['weights']"))" || fail "int$bits: no memory was saved"
+  tune "init = \"$small\"
+lora = { rank = 4, alpha = 8 }"
+done
+killed_training 16 -c tune.toml --force
+expect 0 mlx train -c tune.toml --resume "$run" --json
+same "$(json "d['digest']")" "$id"
+expect 0 mlx predict "$tuned" --prompt "sto" --max-tokens 12 --temperature 0
+error 2 "adapters cannot be merged into them" mlx train -c tune.toml --merge
+bad "init = \"$tuned\"
+lora = { rank = 4 }" "adapters cannot be merged into them"
+bad "init = \"$small\"" "it is int4 and cannot be trained"
+has "$err" "lora = {}"

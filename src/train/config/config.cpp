@@ -111,6 +111,16 @@ void read_train(TomlReader table, TrainConfig& config, const data::Kind& kind) {
   table.finish();
 }
 
+DistillConfig read_distill(TomlReader table) {
+  DistillConfig out;
+  out.teacher = table.string("teacher");
+  if (out.teacher.empty()) table.fail_at("teacher", "expected a model, like \"large@v3\"");
+  out.temperature = table.number("temperature", 0.1, 100, out.temperature);
+  out.share = table.number("share", 0.001, 1, out.share);
+  table.finish();
+  return out;
+}
+
 // A model's name becomes a file name, and occurs in URLs and references.
 void check_name(const TomlReader& model, const std::string& name) {
   for (char c : name) {
@@ -171,6 +181,7 @@ TrainConfig parse_train_config(const std::string& text, const std::string& file,
     for (const data::Kind* kind : data::kinds())
       if (nn::takes(family->text, kind->form)) config.reading.taken.push_back(kind);
   }
+  if (top.has("distill")) config.distill = read_distill(top.table("distill"));
   TomlReader train = top.table("train", true);
   config.train = std::make_shared<TomlNode>(*member(root, "train"));
   top.finish();
@@ -241,11 +252,13 @@ std::string resolved(const TrainConfig& config, const nn::Built& built) {
   if (!config.loss.empty()) train["loss"] = config.loss;
   if (config.loss == "huber") train["huber_delta"] = config.huber_delta;
   if (config.precision != "f32") train["precision"] = config.precision;
-  return canonical(
-      {{"data", data},
-       {"model",
-        {{"config", parse_json(built.config, "model config")}, {"family", built.family}, {"name", config.name}}},
-       {"train", train}});
+  Json out = {{"data", data},
+              {"model",
+               {{"config", parse_json(built.config, "model config")}, {"family", built.family}, {"name", config.name}}},
+              {"train", train}};
+  if (config.distill.wanted())
+    out["distill"] = {{"share", config.distill.share}, {"temperature", config.distill.temperature}};
+  return canonical(out);
 }
 
 graph::LossSpec loss_spec(const TrainConfig& config, data::TargetKind targets) {
@@ -265,6 +278,13 @@ graph::LossSpec loss_spec(const TrainConfig& config, data::TargetKind targets) {
   if (config.reading.augment.mixup > 0 && spec.name == "softmax") spec.name = "soft";
   spec.label_smoothing = config.label_smoothing;
   spec.delta = static_cast<float>(config.huber_delta);
+  if (config.distill.wanted()) {
+    if (spec.name != "softmax" && spec.name != "soft")
+      fail(ErrorKind::kUsage, "{}: [distill] is for classes and tokens, the targets are {}", config.file,
+           usual.targets);
+    spec.share = static_cast<float>(config.distill.share);
+    spec.temperature = static_cast<float>(config.distill.temperature);
+  }
   return spec;
 }
 

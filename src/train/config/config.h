@@ -24,6 +24,13 @@ struct ConfigSource {
   std::vector<std::string> sets;  // "train.epochs=20"
 };
 
+// [distill]: a model whose logits are learned from, beside the data (graph::LossSpec).
+struct DistillConfig {
+  std::string teacher;  // a reference; "" for none
+  double temperature = 2, share = 0.5;
+  bool wanted() const { return !teacher.empty(); }
+};
+
 inline constexpr std::int64_t kMostWaiting = 16;  // TrainConfig::async
 
 struct TrainConfig {
@@ -42,6 +49,7 @@ struct TrainConfig {
   std::string init;                       // the model that training starts from; "" for none
   std::string file;                       // for messages
   std::shared_ptr<const TomlNode> model;  // its table, which nn::build reads once the dataset's shape is known
+  DistillConfig distill;
   // [train]
   std::shared_ptr<const TomlNode> train;  // its table, which settle() reads again
   std::int64_t epochs = 1, batch = 128;

@@ -12,6 +12,7 @@ graph::Graph trained_graph(const graph::Graph& part, const nn::Built& built, con
                            const data::Description& data, kernels::Backend backend) {
   graph::Graph graph = graph::freeze(part, built.frozen);
   if (synchronises_norms(config)) graph = graph::synchronise_norms(graph, config.accumulate);
+  if (built.teacher) graph = graph::with_teacher(graph, *built.teacher);
   if (!is_fed_raw(data, backend)) return graph;
   graph::RawImages raw{data.kind->input, data::kPixelsInput, data::kChangesInput, data::kTableInput};
   raw.mixed = config.reading.augment.mixup > 0;
