@@ -78,10 +78,9 @@ void Embeddings::compute(EmbeddingJob& job) {
     if (exchange_->gone()) throw NobodyWaits{};
   };
   infer::Embedder& embedder =
-      engine_->by_pooling.try_emplace(job.pooling, engine_->model, job.pooling, true, check).first->second;
-  std::vector<std::vector<float>> vectors;
-  for (const std::vector<std::int32_t>& tokens : job.texts) vectors.push_back(embedder.embed(tokens));
-  job.exchange->reply(job.answer(vectors));
+      engine_->by_pooling.try_emplace(job.pooling, engine_->model, infer::Pooled{job.pooling, true}, check)
+          .first->second;
+  job.exchange->reply(job.answer(embedder.embed(job.texts)));
 }
 
 }  // namespace mlx::serve

@@ -9,14 +9,12 @@
 namespace mlx::infer {
 namespace {
 
-using Tokens = std::vector<std::int32_t>;
-
 std::vector<float> embedded(const nn::Model& model, const Tokens& tokens, Pooling pooling, bool unit) {
   Pool pool(1);
   const Model headless(without_head(model), kernels::best_backend(), pool);
-  Embedder embedder(headless, pooling, unit, [] {});
+  Embedder embedder(headless, {pooling, unit}, [] {});
   CHECK(embedder.width() == 32);
-  return embedder.embed(tokens);
+  return embedder.embed({&tokens, 1})[0];
 }
 
 TEST_CASE("infer: the final layer makes the logits of the vector of the last token") {
