@@ -1,5 +1,5 @@
 // mlx export: writes a version the way another tool keeps its data, or a training the way a cluster wants it. Models
-// for other programs: export_model.cpp.
+// for other programs: export_model.cpp; servers: export_serving.cpp.
 #include <fmt/format.h>
 
 #include <memory>
@@ -9,6 +9,7 @@
 #include "cmd/describe.h"
 #include "cmd/export_jobs.h"
 #include "cmd/export_model.h"
+#include "cmd/export_serving.h"
 #include "registry/interop/lfs_export.h"
 #include "registry/versions/references.h"
 
@@ -62,9 +63,10 @@ Command add_export() {
 
   Command command;
   command.name = "export";
-  command.summary = "Write a version or a training in the format of another tool";
+  command.summary = "Write a version, a training or a server in the format of another tool";
   command.group = "data";
-  command.subcommands = {lfs, export_model_command(), export_mpijob(), export_slurm()};
+  command.subcommands = {export_compose(), export_kserve(), lfs, export_model_command(), export_mpijob(),
+                         export_slurm(),   export_systemd()};
   return command;
 }
 

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
+#include "base/service_manager.h"
 #include "cmd/asked_model.h"
 #include "cmd/backend.h"
 #include "cmd/cli/cli.h"
@@ -214,8 +215,18 @@ void announce(const std::vector<serve::ModelSpec>& specs, const Loader& loader, 
     context.say(fmt::format("serving {} at {}  (POST {})", loader.titles[i], url, post(specs[i])));
 }
 
+// A socket from the service manager takes the place of --listen.
+void take_socket(serve::ServerOptions& server, Context& context) {
+  std::vector<Fd> sockets = sockets_of_service_manager(context.environment());
+  if (sockets.size() > 1)
+    throw Error(ErrorKind::kUsage, fmt::format("LISTEN_FDS: {} sockets, and a server has one", sockets.size()),
+                "give the socket unit one ListenStream");
+  if (!sockets.empty()) serve::serve_at(sockets[0], server);
+}
+
 int run_serve(const ServeOptions& options, Context& context) {
   serve::ServerOptions server = server_options(options, context);
+  take_socket(server, context);
   ServeKeys keys(options.keys, context);
   server.keys = keys.now();
   require_secure(server, options);
@@ -234,7 +245,11 @@ int run_serve(const ServeOptions& options, Context& context) {
                       spec.name));
   }
   std::signal(SIGHUP, SIG_IGN);  // a server outlives the terminal that it was started from
-  server.listening = [&](std::uint16_t port) { announce(specs, loader, server, port, context); };
+  server.listening = [&](std::uint16_t port) {
+    announce(specs, loader, server, port, context);
+    tell_service_manager(context.environment(), "READY=1");
+  };
+  server.draining = [&] { tell_service_manager(context.environment(), "STOPPING=1"); };
   server.warn = [&](const std::string& why) { context.progress().warn(why); };
   server.watch = [&](serve::Control& control) { keys.watch(control); };
   if (options.log) server.access_log = [&](const std::string& line) { context.say(line); };

@@ -384,8 +384,46 @@ _mlx_command() {
       ;;
     'export')
       options='--json -C -q --quiet -v --verbose --color -h --help'
-      subcommands='lfs model mpijob slurm'
+      subcommands='compose kserve lfs model mpijob slurm systemd'
       case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'export compose')
+      options='--name --cpus --memory --grace -o --out --image --program --mount --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=nothing ;;
+      esac
+      case $2 in
+        --name) kind=nothing ;;
+        --cpus) kind=nothing ;;
+        --memory) kind=nothing ;;
+        --grace) kind=nothing ;;
+        -o|--out) kind=file ;;
+        --image) kind=nothing ;;
+        --program) kind=nothing ;;
+        --mount) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'export kserve')
+      options='--name --cpus --memory --grace -o --out --image --program --mount --claim --namespace --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=nothing ;;
+      esac
+      case $2 in
+        --name) kind=nothing ;;
+        --cpus) kind=nothing ;;
+        --memory) kind=nothing ;;
+        --grace) kind=nothing ;;
+        -o|--out) kind=file ;;
+        --image) kind=nothing ;;
+        --program) kind=nothing ;;
+        --mount) kind=nothing ;;
+        --claim) kind=nothing ;;
+        --namespace) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -451,6 +489,23 @@ _mlx_command() {
         --launcher) kind='choice auto srun mpirun' ;;
         --notice) kind=nothing ;;
         --sbatch) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'export systemd')
+      options='--name --cpus --memory --grace -o --out --socket --user --program --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=nothing ;;
+      esac
+      case $2 in
+        --name) kind=nothing ;;
+        --cpus) kind=nothing ;;
+        --memory) kind=nothing ;;
+        --grace) kind=nothing ;;
+        -o|--out) kind=file ;;
+        --user) kind=nothing ;;
+        --program) kind=file ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac

@@ -40,6 +40,7 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   std::uint16_t port = 8080;  // 0: any free one, told through `listening`
   std::string socket_path;    // a socket of the file system, in the place of host and port; "" for none
+  int socket = -1;            // one that listens there already, which the server closes (serve_at())
   std::optional<TlsFiles> tls;
   std::optional<std::vector<ApiKey>> keys;  // that requests need; nullopt: none
   std::string program_version;              // of mlx, for GET /v2
@@ -51,6 +52,7 @@ struct ServerOptions {
   double idle_timeout = 30;   // seconds; also for a request's head and for its body, from the first byte to the last
   double drain_timeout = 10;  // seconds that requests in flight may take once it is told to stop
   std::function<void(std::uint16_t port)> listening;  // called once the socket listens
+  std::function<void()> draining;                     // called when it is told to stop; may be empty
   std::function<void(const std::string& why)> warn;   // of what does not stop it; may be empty
   // Runs on a thread of its own beside the server, and returns soon after control.stopping(). May be empty.
   std::function<void(Control& control)> watch;

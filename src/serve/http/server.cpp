@@ -11,10 +11,17 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -66,6 +73,13 @@ bool clear_path(asio::io_context& io, const std::string& path) {
   return true;
 }
 
+sockaddr_storage address_of(int socket) {
+  sockaddr_storage out{};
+  socklen_t size = sizeof out;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&out), &size) != 0) fail_errno(errno, "a socket", "ask");
+  return out;
+}
+
 class Server final : public Control {
  public:
   Server(Service& service, const ServerOptions& options, const Interruption& stop)
@@ -101,6 +115,7 @@ class Server final : public Control {
 
  private:
   void listen() {
+    if (options_.socket >= 0) return take(options_.socket);
     const std::string& path = options_.socket_path;
     if (!path.empty() && path.size() >= sizeof(sockaddr_un::sun_path))
       fail(ErrorKind::kUsage, "--listen {}: a path of a socket has at most {} bytes", shown(options_),
@@ -119,6 +134,13 @@ class Server final : public Control {
     if (error) refuse(error);
   }
 
+  void take(int socket) {
+    const int family = options_.socket_path.empty() ? address_of(socket).ss_family : AF_UNIX;
+    error_code error;
+    acceptor_.assign(asio::generic::stream_protocol(family, 0), socket, error);
+    if (error) refuse(error);
+  }
+
   [[noreturn]] void refuse(const error_code& error) const {
     if (error == asio::error::address_in_use) {
       throw Error(ErrorKind::kConflict, fmt::format("{}: another program listens there already", shown(options_)),
@@ -134,7 +156,7 @@ class Server final : public Control {
   }
 
   std::uint16_t port() const {
-    if (!bound_path_.empty()) return 0;
+    if (!options_.socket_path.empty()) return 0;
     tcp::endpoint endpoint;
     const Endpoint local = acceptor_.local_endpoint();
     std::memcpy(endpoint.data(), local.data(), std::min(local.size(), endpoint.capacity()));
@@ -146,7 +168,7 @@ class Server final : public Control {
       if (!acceptor_.is_open()) return;
       if (error) return accept_later();
       error_code ignored;
-      if (bound_path_.empty()) socket.set_option(tcp::no_delay(true), ignored);
+      if (options_.socket_path.empty()) socket.set_option(tcp::no_delay(true), ignored);
       const bool full = shared_.open.size() >= static_cast<std::size_t>(options_.max_connections);
       const auto connection =
           std::make_shared<Connection>(Wire(std::move(socket), tls_ ? tls_->context(options_.warn) : nullptr), shared_);
@@ -177,6 +199,7 @@ class Server final : public Control {
 
   void drain() {
     shared_.draining = stopping_ = true;
+    if (options_.draining) options_.draining();
     deadline_ = seconds_now() + options_.drain_timeout;
     shared_.service.drain();
     error_code ignored;
@@ -199,13 +222,34 @@ class Server final : public Control {
   std::optional<Tls> tls_;
   asio::basic_socket_acceptor<asio::generic::stream_protocol> acceptor_;
   asio::steady_timer tick_, retry_;
-  std::string bound_path_;  // "" for a port
+  std::string bound_path_;  // of the socket's file that this server has made; "" for none
   double deadline_ = 0;
   std::atomic<bool> stopping_{false};
   std::thread watching_;
 };
 
 }  // namespace
+
+void serve_at(const Fd& socket, ServerOptions& options) {
+  const sockaddr_storage address = address_of(socket.get());
+  const auto* const any = reinterpret_cast<const sockaddr*>(&address);
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (any->sa_family == AF_INET) {
+    const auto& four = reinterpret_cast<const sockaddr_in&>(address);
+    ::inet_ntop(AF_INET, &four.sin_addr, text.data(), text.size());
+    options.port = ntohs(four.sin_port);
+  } else if (any->sa_family == AF_INET6) {
+    const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
+    ::inet_ntop(AF_INET6, &six.sin6_addr, text.data(), text.size());
+    options.port = ntohs(six.sin6_port);
+  } else if (any->sa_family != AF_UNIX) {
+    fail(ErrorKind::kUsage, "LISTEN_FDS: a socket of another kind than TCP and unix");
+  }
+  options.host = text.data();
+  options.socket_path = any->sa_family == AF_UNIX ? reinterpret_cast<const sockaddr_un&>(address).sun_path : "";
+  options.socket = ::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0);
+  if (options.socket < 0) fail_errno(errno, "a socket", "take");
+}
 
 void serve(const std::vector<ModelSpec>& models, const ServerOptions& options, const Interruption& stop) {
   Service service(models, options);
