@@ -1,24 +1,21 @@
 // mlx serve: answers inference requests for one or several models over HTTP until it is told to stop.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <csignal>
-#include <map>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/path.h"
 #include "base/service_manager.h"
-#include "cmd/asked_model.h"
-#include "cmd/backend.h"
 #include "cmd/cli/cli.h"
 #include "cmd/serve_keys.h"
+#include "cmd/serve_models.h"
 #include "infer/batch_generator.h"
 #include "infer/model.h"
-#include "registry/repository.h"
-#include "registry/versions/artifacts.h"
-#include "registry/versions/references.h"
 #include "serve/http/server.h"
 
 namespace mlx::cmd {
@@ -104,106 +101,46 @@ serve::ServerOptions server_options(const ServeOptions& options, Context& contex
   return out;
 }
 
-// NAME=MODEL; the name is empty where none is given.
-struct Word {
-  std::string name, model;
+// What people and programs are told of a model that is served.
+struct Shown {
+  std::string title, name, version, digest;
+  const char* action;  // what is asked with POST
 };
 
-// Where the whole word is a model, its '=' belongs to the model's name.
-Word split_word(const std::string& word, Context& context) {
-  const std::size_t equals = word.find('=');
-  if (equals == std::string::npos || word.find('/') < equals) return {"", word};
-  if (names_model_folder(word, context)) return {"", word};
-  if (context.has_repository() && registry::try_resolve(context.repository(), word)) return {"", word};
-  Word out{word.substr(0, equals), word.substr(equals + 1)};
-  if (out.name.empty() || out.model.empty())
-    fail(ErrorKind::kUsage, "'{}': expected MODEL or NAME=MODEL, such as old=clf@v2", word);
+std::vector<Shown> shown_models(const std::vector<serve::ModelSpec>& specs, const ServeModels& models) {
+  std::vector<Shown> out;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const bool text = specs[i].model->signature().takes == infer::Takes::kText;
+    out.push_back({models.titles()[i], specs[i].name, specs[i].version, specs[i].digest, text ? "generate" : "infer"});
+  }
   return out;
 }
 
-// Each set of weights is loaded once, whatever number of names it is served under.
-class Loader {
- public:
-  explicit Loader(Context& context) : context_(context), backend_(chosen_backend(context)) {}
-
-  serve::ModelSpec load(const std::string& word) {
-    const Word asked = split_word(word, context_);
-    std::optional<registry::Version> version = asked_version(asked.model, context_);
-    serve::ModelSpec spec;
-    if (version) spec.model = known(version->digest.text());
-    if (!spec.model) {
-      AskedModel opened = open_model(asked.model, context_);
-      version = opened.version;
-      spec.model = known(version->digest.text());
-      if (!spec.model) spec.model = keep(version->digest.text(), std::move(opened.model));
-    }
-    const bool folder = version->number == 0;
-    spec.name = !asked.name.empty() ? asked.name
-                : folder            ? base_name(absolute_path(version->artifact))
-                                    : version->artifact;
-    spec.version = folder ? version->digest.brief() : std::to_string(version->number);
-    spec.digest = version->digest.text();
-    const bool selected = asked.name.empty() && !folder && asked.model.find('@') != std::string::npos;
-    if (selected) spec.reference = asked.model;
-    spec.created = version->time / 1'000'000;
-    titles.push_back(version->name());
-    return spec;
-  }
-
-  kernels::Backend backend() const { return backend_; }
-  std::vector<std::string> titles;  // of what was loaded, in order: "clf@v2"
-
- private:
-  std::shared_ptr<const infer::Model> known(const std::string& digest) const {
-    const auto found = models_.find(digest);
-    return found == models_.end() ? nullptr : found->second;
-  }
-  std::shared_ptr<const infer::Model> keep(const std::string& digest, nn::Model model) {
-    return models_[digest] = std::make_shared<const infer::Model>(std::move(model), backend_, context_.pool());
-  }
-
-  Context& context_;
-  kernels::Backend backend_;
-  std::map<std::string, std::shared_ptr<const infer::Model>> models_;
-};
-
-void check_names(const std::vector<serve::ModelSpec>& specs, const std::vector<std::string>& words) {
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    for (std::size_t earlier = 0; earlier < i; ++earlier) {
-      if (specs[i].name != specs[earlier].name) continue;
-      throw Error(ErrorKind::kUsage,
-                  fmt::format("{} and {} would both be served as '{}'", words[earlier], words[i], specs[i].name),
-                  "write NAME=MODEL to serve one of them under another name");
-    }
-  }
-}
-
-// What is asked with POST, of this model.
-const char* action_of(const serve::ModelSpec& spec) {
-  return spec.model->signature().takes == infer::Takes::kText ? "generate" : "infer";
-}
-
-void announce(const std::vector<serve::ModelSpec>& specs, const Loader& loader, const serve::ServerOptions& options,
-              std::uint16_t port, Context& context) {
+std::string url_of(const serve::ServerOptions& options, std::uint16_t port) {
+  if (!options.socket_path.empty()) return "unix:" + options.socket_path;
   const bool v6 = options.host.find(':') != std::string::npos;
-  const std::string url = !options.socket_path.empty() ? "unix:" + options.socket_path
-                                                       : fmt::format("{}://{}{}{}:{}", options.tls ? "https" : "http",
-                                                                     v6 ? "[" : "", options.host, v6 ? "]" : "", port);
-  const auto post = [&](const serve::ModelSpec& spec) {
-    return fmt::format("{}/v2/models/{}/{}", url, spec.name, action_of(spec));
+  return fmt::format("{}://{}{}{}:{}", options.tls ? "https" : "http", v6 ? "[" : "", options.host, v6 ? "]" : "",
+                     port);
+}
+
+void announce(const std::vector<Shown>& models, const kernels::Backend& backend, const serve::ServerOptions& options,
+              std::uint16_t port, Context& context) {
+  const std::string url = url_of(options, port);
+  const auto post = [&](const Shown& model) {
+    return fmt::format("{}/v2/models/{}/{}", url, model.name, model.action);
   };
   if (context.wants_json()) {
     Json document = {{"schema", "mlx.serve/1"}, {"url", url}};
-    Json models = Json::array();
-    for (const serve::ModelSpec& spec : specs) {
-      models.push_back(
-          {{action_of(spec), post(spec)}, {"model", spec.name}, {"version", spec.version}, {"digest", spec.digest}});
+    Json list = Json::array();
+    for (const Shown& model : models) {
+      list.push_back(
+          {{model.action, post(model)}, {"model", model.name}, {"version", model.version}, {"digest", model.digest}});
     }
-    document.update(models.at(0));  // the first one stands for itself, too
+    document.update(list.at(0));  // the first one stands for itself, too
     document["tls"] = options.tls.has_value();
     document["api_keys"] = options.keys.has_value();
-    document["kernels"] = loader.backend().name();
-    document["models"] = std::move(models);
+    document["kernels"] = backend.name();
+    document["models"] = std::move(list);
     context.json(document);
   }
   const bool known = options.keys || (options.tls && !options.tls->client_authority.empty());
@@ -211,8 +148,18 @@ void announce(const std::vector<serve::ModelSpec>& specs, const Loader& loader, 
     context.progress().warn(fmt::format(
         "listening on {}: anyone who reaches it may use the model, there is no authentication", options.host));
   }
-  for (std::size_t i = 0; i < specs.size(); ++i)
-    context.say(fmt::format("serving {} at {}  (POST {})", loader.titles[i], url, post(specs[i])));
+  for (const Shown& model : models)
+    context.say(fmt::format("serving {} at {}  (POST {})", model.title, url, post(model)));
+}
+
+// Beside the server, on a thread that alone uses the repository.
+void watch(serve::Control& control, ServeKeys& keys, ServeModels& models) {
+  constexpr int kKeysEvery = 5;
+  for (int tick = 1; !control.stopping(); ++tick) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (tick % kKeysEvery == 0) keys.look(control);
+    models.look(control);
+  }
 }
 
 // A socket from the service manager takes the place of --listen.
@@ -230,12 +177,8 @@ int run_serve(const ServeOptions& options, Context& context) {
   ServeKeys keys(options.keys, context);
   server.keys = keys.now();
   require_secure(server, options);
-  Loader loader(context);
-  std::vector<serve::ModelSpec> specs;
-  for (const std::string& word : options.models) {
-    specs.push_back(loader.load(word));
-    check_names(specs, options.models);
-  }
+  ServeModels loader(options.models, context);
+  std::vector<serve::ModelSpec> specs = loader.load();
   for (const serve::ModelSpec& spec : specs) {
     const bool text = spec.model->signature().takes == infer::Takes::kText;
     if (server.ngram > 0 && text && !infer::can_batch(*spec.model))
@@ -245,15 +188,17 @@ int run_serve(const ServeOptions& options, Context& context) {
                       spec.name));
   }
   std::signal(SIGHUP, SIG_IGN);  // a server outlives the terminal that it was started from
+  const std::vector<Shown> shown = shown_models(specs, loader);
   server.listening = [&](std::uint16_t port) {
-    announce(specs, loader, server, port, context);
+    announce(shown, loader.backend(), server, port, context);
     tell_service_manager(context.environment(), "READY=1");
   };
   server.draining = [&] { tell_service_manager(context.environment(), "STOPPING=1"); };
   server.warn = [&](const std::string& why) { context.progress().warn(why); };
-  server.watch = [&](serve::Control& control) { keys.watch(control); };
+  server.say = [&](const std::string& what) { context.say(what); };
+  server.watch = [&](serve::Control& control) { watch(control, keys, loader); };
   if (options.log) server.access_log = [&](const std::string& line) { context.say(line); };
-  serve::serve(specs, server, context.progress().interruption());
+  serve::serve(std::move(specs), server, context.progress().interruption());
   context.say("stopped");
   return 0;
 }

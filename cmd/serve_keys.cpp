@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include <chrono>
-#include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/json.h"
@@ -92,19 +91,16 @@ bool ServeKeys::changed() {
   return std::exchange(seen_, now) != now;
 }
 
-void ServeKeys::watch(serve::Control& control) {
-  if (file_.empty() && !context_.has_repository()) return;
-  // A database that cannot be written is copied each time.
-  const bool costly = file_.empty() && !context_.repository().db().writable();
-  for (int tick = 1; !control.stopping(); ++tick) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    if (tick % (costly ? 100 : 5) != 0) continue;
-    try {
-      if (!changed()) continue;
-      if (auto keys = read()) control.set_keys(std::move(*keys));
-    } catch (const Error& error) {
-      control.warn(error.message + "; the API keys that were read before still hold");
-    }
+void ServeKeys::look(serve::Control& control) {
+  if (seconds_now() < again_) return;
+  try {
+    // A database that cannot be written is copied each time.
+    const bool costly = file_.empty() && context_.has_repository() && !context_.repository().db().writable();
+    if (costly) again_ = seconds_now() + 10;
+    if (!changed()) return;
+    if (auto keys = read()) control.set_keys(std::move(*keys));
+  } catch (const Error& error) {
+    control.warn(error.message + "; the API keys that were read before still hold");
   }
 }
 

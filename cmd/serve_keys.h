@@ -18,8 +18,8 @@ class ServeKeys {
 
   // nullopt if none are asked for. Throws kUsage, naming the file, for what is no list of keys.
   std::optional<std::vector<serve::ApiKey>> now();
-  // Tells the server of changes until it stops. Runs on another thread, while no other one uses the repository.
-  void watch(serve::Control& control);
+  // Tells the server of changes. Runs on another thread, while no other one uses the repository.
+  void look(serve::Control& control);
 
  private:
   std::optional<std::vector<serve::ApiKey>> read();
@@ -28,6 +28,7 @@ class ServeKeys {
   const std::string file_;
   Context& context_;
   std::string seen_;  // what the keys were read from
+  double again_ = 0;  // when a repository is looked at again that is costly to look at
 };
 
 }  // namespace mlx::cmd

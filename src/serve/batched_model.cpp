@@ -24,7 +24,7 @@ class BatchedModel final : public ServedModel {
       : ServedModel(spec),
         reader_(signature().takes == infer::Takes::kImages ? image_reader(model()) : row_reader(model())),
         session_(ready_session(model(), options.max_batch)),
-        batcher_(*session_, options.queue_limit, metrics_) {}
+        batcher_(*session_, options.queue_limit, *metrics_) {}
 
   void infer(const Request& request, const ExchangePtr& exchange) override {
     const double started = seconds_now();
@@ -40,7 +40,7 @@ class BatchedModel final : public ServedModel {
     }
     job->done = [this, parsed, exchange, started](const std::shared_ptr<Job>& done) {
       Reply reply = answer(*parsed, *done);
-      metrics_.inference(seconds_now() - started);
+      metrics_->inference(seconds_now() - started);
       exchange->reply(std::move(reply));
     };
     if (!batcher_.submit(std::move(job)))
@@ -61,6 +61,7 @@ class BatchedModel final : public ServedModel {
     infer::Answers answers;
     infer::append_answers(model(), {job.logits.data(), job.examples.count, signature().width()}, answers);
     Reply reply;
+    reply.headers = version_header();
     reply.body = infer_answer(request, signature(), answers, {spec().name, spec().version});
     return reply;
   }

@@ -86,6 +86,11 @@ void ModelMetrics::shared(std::int64_t tokens) {
   counts_.shared += static_cast<std::uint64_t>(tokens);
 }
 
+void ModelMetrics::replaced() {
+  const std::lock_guard lock(mutex_);
+  ++counts_.replaced;
+}
+
 ModelCounts ModelMetrics::counts() const {
   const std::lock_guard lock(mutex_);
   return counts_;
@@ -123,6 +128,8 @@ std::string Metrics::text(const std::vector<ModelSample>& models, std::size_t we
        [](const ModelSample& m) { return m.counts.accepted; });
   each(out, "mlx_shared_tokens_total", "counter", "Tokens of prompts that were not computed, as another text had them.",
        models, [](const ModelSample& m) { return m.counts.shared; });
+  each(out, "mlx_model_replaced_total", "counter", "Versions that have taken the place of another one.", models,
+       [](const ModelSample& m) { return m.counts.replaced; });
   each(out, "mlx_compute_seconds_total", "counter", "Time spent computing batches and texts.", models,
        [](const ModelSample& m) { return m.counts.compute_seconds; });
   each(out, "mlx_queue_examples", "gauge", "Examples or texts that wait to be computed.", models,

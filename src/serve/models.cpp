@@ -3,37 +3,63 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "base/error.h"
+
 namespace mlx::serve {
 
-Models::Models(const std::vector<ModelSpec>& specs, const ServerOptions& options) {
+Models::Models(const std::vector<ModelSpec>& specs, const ServerOptions& options) : options_(options) {
   for (const ModelSpec& spec : specs) models_.push_back(serve_model(spec, options));
 }
 
 VisibleModels Models::visible(const ApiKey* key) const {
-  std::vector<ServedModel*> out;
+  const std::lock_guard lock(mutex_);
+  if (key == nullptr) return VisibleModels(models_);
+  std::vector<std::shared_ptr<ServedModel>> out;
   for (const auto& model : models_)
-    if (key == nullptr || key->may_ask(model->spec().name)) out.push_back(model.get());
+    if (key->may_ask(model->spec().name)) out.push_back(model);
   return VisibleModels(std::move(out));
 }
 
-ServedModel* VisibleModels::find(std::string_view name) const {
-  for (ServedModel* model : models_) {
-    const ModelSpec& spec = model->spec();
-    if (name == spec.name || name == spec.name + "/versions/" + spec.version) return model;
+std::shared_ptr<ServedModel>& Models::place_of(const std::string& name) {
+  const auto found = std::ranges::find_if(models_, [&](const auto& model) { return model->spec().name == name; });
+  CHECK(found != models_.end());
+  return *found;
+}
+
+std::shared_ptr<ServedModel> Models::replace(ModelSpec spec) {
+  const std::string name = spec.name;
+  {
+    const std::lock_guard lock(mutex_);
+    spec.metrics = place_of(name)->metrics();
   }
-  for (ServedModel* model : models_)
-    if (name == model->spec().reference) return model;
+  std::shared_ptr<ServedModel> made = serve_model(spec, options_);
+  made->metrics()->replaced();
+  const std::lock_guard lock(mutex_);
+  place_of(name).swap(made);
+  return made;
+}
+
+ServedModel* VisibleModels::find(std::string_view name) const {
+  for (const auto& model : models_) {
+    const ModelSpec& spec = model->spec();
+    if (name == spec.name || name == spec.name + "/versions/" + spec.version) return model.get();
+  }
+  for (const auto& model : models_)
+    if (name == model->spec().reference) return model.get();
   return nullptr;
 }
 
 std::string VisibleModels::names() const {
   std::string out;
-  for (const ServedModel* model : models_)
+  for (const auto& model : models_)
     out += fmt::format("{}'{}', version {}", out.empty() ? "" : "; ", model->spec().name, model->spec().version);
   return out;
 }
 
 void Models::finish() {
+  const std::lock_guard lock(mutex_);
   for (const auto& model : models_) model->finish();
 }
 

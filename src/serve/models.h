@@ -1,7 +1,9 @@
-// The models of a server, by the names that requests call them by. Used on the server's one I/O thread.
+// The models of a server, by the names that requests call them by. Used on the server's one I/O thread; a model may be
+// replaced from another one.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,15 +17,15 @@ namespace mlx::serve {
 // Those that a request may ask.
 class VisibleModels {
  public:
-  explicit VisibleModels(std::vector<ServedModel*> models) : models_(std::move(models)) {}
+  explicit VisibleModels(std::vector<std::shared_ptr<ServedModel>> models) : models_(std::move(models)) {}
 
-  const std::vector<ServedModel*>& all() const { return models_; }
+  const std::vector<std::shared_ptr<ServedModel>>& all() const { return models_; }
   // By NAME, NAME/versions/V, or what it was asked for by; null for no model of these.
   ServedModel* find(std::string_view name) const;
   std::string names() const;  // "'clf', version 1; 'price', version 3"
 
  private:
-  std::vector<ServedModel*> models_;
+  std::vector<std::shared_ptr<ServedModel>> models_;  // held, so that none is finished meanwhile
 };
 
 class Models {
@@ -33,9 +35,16 @@ class Models {
 
   VisibleModels visible(const ApiKey* key) const;  // to this key; null: all
   void finish();                                   // answers all that waits; nothing is asked after this
+  // From any thread: gets a model ready and puts it in the place of the one of its name. That one is returned; it may
+  // be finished once nobody else holds it.
+  std::shared_ptr<ServedModel> replace(ModelSpec spec);
 
  private:
-  std::vector<std::unique_ptr<ServedModel>> models_;
+  std::shared_ptr<ServedModel>& place_of(const std::string& name);
+
+  const ServerOptions& options_;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<ServedModel>> models_;
 };
 
 }  // namespace mlx::serve

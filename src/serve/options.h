@@ -13,6 +13,8 @@
 
 namespace mlx::serve {
 
+class ModelMetrics;
+
 // A model and what requests call it. Several may share one infer::Model.
 struct ModelSpec {
   std::string name, version;  // "clf", "2"
@@ -20,6 +22,7 @@ struct ModelSpec {
   std::shared_ptr<const infer::Model> model;
   std::string reference = {};  // what it was asked for by, "clf@production"; requests may call it that, too
   std::int64_t created = 0;    // seconds since 1970; 0: not known
+  std::shared_ptr<ModelMetrics> metrics = {};  // that go on with those of the version before; null: new ones
 };
 
 // Files in PEM. `client_authority`: clients must show a certificate that it has signed; "" if they need none.
@@ -32,7 +35,12 @@ class Control {
  public:
   virtual ~Control() = default;
   virtual void set_keys(std::vector<ApiKey> keys) = 0;
-  virtual void warn(std::string why) = 0;  // through options.warn, on the server's thread
+  // Gets the model ready, which then answers in the place of the one of its name. That one answers what it has begun.
+  // Throws what serve() throws for a model that cannot be served; the one before goes on then.
+  virtual void replace(ModelSpec spec) = 0;
+  // Through options.warn and options.say, on the server's thread.
+  virtual void warn(std::string why) = 0;
+  virtual void say(std::string what) = 0;
   virtual bool stopping() const = 0;
 };
 
@@ -54,6 +62,7 @@ struct ServerOptions {
   std::function<void(std::uint16_t port)> listening;  // called once the socket listens
   std::function<void()> draining;                     // called when it is told to stop; may be empty
   std::function<void(const std::string& why)> warn;   // of what does not stop it; may be empty
+  std::function<void(const std::string& what)> say;   // what has changed; may be empty
   // Runs on a thread of its own beside the server, and returns soon after control.stopping(). May be empty.
   std::function<void(Control& control)> watch;
   std::function<void(const std::string& line)> access_log;  // may be empty

@@ -6,7 +6,11 @@
 namespace mlx::serve {
 
 ModelSample ServedModel::sample() const {
-  return {spec_.name, spec_.version, spec_.digest, model().about().precision, waiting(), metrics_.counts()};
+  return {spec_.name, spec_.version, spec_.digest, model().about().precision, waiting(), metrics_->counts()};
+}
+
+std::string ServedModel::version_header() const {
+  return fmt::format("Mlx-Model-Version: {}\r\n", spec_.version);
 }
 
 TextModel& ServedModel::text() {

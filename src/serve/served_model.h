@@ -19,7 +19,8 @@ class TextModel;
 
 class ServedModel {
  public:
-  explicit ServedModel(ModelSpec spec) : spec_(std::move(spec)) {}
+  explicit ServedModel(ModelSpec spec)
+      : metrics_(spec.metrics ? spec.metrics : std::make_shared<ModelMetrics>()), spec_(std::move(spec)) {}
   virtual ~ServedModel() = default;
   ServedModel(const ServedModel&) = delete;
   ServedModel& operator=(const ServedModel&) = delete;
@@ -27,6 +28,8 @@ class ServedModel {
   const ModelSpec& spec() const { return spec_; }
   const infer::Model& model() const { return *spec_.model; }
   ModelSample sample() const;
+  const std::shared_ptr<ModelMetrics>& metrics() const { return metrics_; }
+  std::string version_header() const;  // "Mlx-Model-Version: 2", as a line of a reply's head
 
   // Answers through the exchange, now or later. Throws Error for a bad request, and then has not answered.
   virtual void infer(const Request& request, const ExchangePtr& exchange) = 0;
@@ -37,7 +40,7 @@ class ServedModel {
   virtual void finish() = 0;                 // answers all that waits; nothing is asked after this
 
  protected:
-  ModelMetrics metrics_;
+  const std::shared_ptr<ModelMetrics> metrics_;
 
  private:
   ModelSpec spec_;

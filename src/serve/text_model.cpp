@@ -212,10 +212,10 @@ infer::TextRequest TextModel::request_of(Running& text) const {
 }
 
 void TextModel::end(Running& text, const infer::Generated& made) {
-  metrics_.generated(text.tokens, seconds_now() - text.started);
-  metrics_.proposed(made.proposed, made.accepted);
-  metrics_.shared(made.shared);
-  metrics_.inference(seconds_now() - text.waited_since);
+  metrics_->generated(text.tokens, seconds_now() - text.started);
+  metrics_->proposed(made.proposed, made.accepted);
+  metrics_->shared(made.shared);
+  metrics_->inference(seconds_now() - text.waited_since);
   text.job.answer->end(made);
 }
 
@@ -226,7 +226,7 @@ void TextModel::end(Running& text, const std::exception_ptr& error, const infer:
   } catch (const Enough&) {
     end(text, made);
   } catch (const ClientGone&) {
-    metrics_.generated(text.tokens, seconds_now() - text.started);
+    metrics_->generated(text.tokens, seconds_now() - text.started);
   } catch (const Error& failure) {
     const bool of_model = failure.kind == ErrorKind::kCorrupt;
     text.job.answer->failed(of_model ? error_reply(500, fmt::format("{}: {}", spec().name, failure.message))

@@ -57,6 +57,46 @@ kill -TERM "$server"
 wait "$server" || fail "ended with $?"
 server=""
 
+# Another version takes the place of the one that is served when its alias moves, and no request fails.
+mlx promote clf@v1 production >/dev/null 2>&1
+mlx train --set train.epochs=1 >/dev/null 2>&1
+start clf@production fixed=clf@v1 --listen 127.0.0.1:0
+python3 - "$work/ready.json" "$work" <<'PY' &
+import http.client, json, os, sys, time
+ready, work = json.load(open(sys.argv[1])), sys.argv[2]
+body = json.dumps({"inputs": [{"name": "images", "shape": [1, 6, 6, 1], "datatype": "UINT8", "data": [7] * 36}]})
+seen, end = [], time.time() + 30
+connection = http.client.HTTPConnection(ready["url"].removeprefix("http://"), timeout=20)
+while seen != ["1", "2", "1"] and time.time() < end:
+    connection.request("POST", "/v2/models/clf/infer", body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    version = answer.headers["Mlx-Model-Version"]
+    assert answer.status == 200 and json.load(answer)["model_version"] == version, answer.status
+    if seen[-1:] != [version]:
+        seen.append(version)
+        open(f"{work}/version.new", "w").write(version)
+        os.rename(f"{work}/version.new", f"{work}/version")
+assert seen == ["1", "2", "1"], seen
+PY
+client=$!
+serves() {
+  for _ in $(seq 200); do
+    [ "$(cat "$work/version" 2>/dev/null)" != "$1" ] || return 0
+    sleep 0.05
+  done
+  fail "version $1 is not served: $(cat "$work/serve.err")"
+}
+serves 1
+mlx promote clf@v2 production >/dev/null 2>&1
+serves 2
+has "$(cat "$work/serve.err")" "clf@production is clf@v2 now"
+same "$(curl -sS "$(jq -r .url "$work/ready.json")/v2/models/fixed" | jq -r '.versions[0]')" 1
+mlx promote clf@v1 production >/dev/null 2>&1
+wait "$client" || fail "a request failed while versions changed"
+kill -TERM "$server"
+wait "$server" || fail "ended with $?"
+server=""
+
 # A folder with a model's files, where there is no repository.
 outside=$work.outside && mkdir "$outside"
 mlx checkout clf@v1 --to "$outside/box" >/dev/null
@@ -96,7 +136,7 @@ config() { # NAME DATASET DATA-KEYS MODEL-KEYS
 }
 config price offers 'target = ["price", "rent"]' $'family = "mlp"\nhidden = [8]'
 config gpt words 'tokenizer = "bytes"' $'family = "gpt2"\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 32'
-start clf price@v1 gpt old=clf@v1 --listen 127.0.0.1:0
+start clf@v1 price@v1 gpt old=clf@v1 --listen 127.0.0.1:0
 url=$(jq -r .url "$work/ready.json")
 same "$(jq -c '[.model, (.models[] | .model + " " + (.infer // .generate | sub("http://[^/]*"; "")))]' "$work/ready.json")" \
   '["clf","clf /v2/models/clf/infer","price /v2/models/price/infer","gpt /v2/models/gpt/generate","old /v2/models/old/infer"]'

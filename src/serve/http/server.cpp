@@ -23,6 +23,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -89,8 +90,7 @@ class Server final : public Control {
     listen();
   }
   ~Server() override {
-    stopping_ = true;
-    if (watching_.joinable()) watching_.join();
+    stop_watching();
     if (!bound_path_.empty()) ::unlink(bound_path_.c_str());
   }
 
@@ -100,20 +100,41 @@ class Server final : public Control {
     accept();
     look_at_stop();
     io_.run();
+    stop_watching();
+    retiring_.clear();         // waits for them
     shared_.service.finish();  // what was given up may still be computed, and its answer holds a connection
     io_.restart();
     io_.run();
   }
 
   void set_keys(std::vector<ApiKey> keys) override { shared_.service.access().set(std::move(keys)); }
+  void replace(ModelSpec spec) override {
+    std::erase_if(retiring_,
+                  [](const std::future<void>& each) { return each.wait_for(0s) == std::future_status::ready; });
+    std::shared_ptr<ServedModel> before = shared_.service.replace(std::move(spec));
+    retiring_.push_back(std::async(std::launch::async, [before = std::move(before)] {
+      while (before.use_count() > 1) std::this_thread::sleep_for(1ms);  // a request is just being given to it
+      before->finish();
+    }));
+  }
   void warn(std::string why) override {
     asio::post(io_, [this, why = std::move(why)] {
       if (options_.warn) options_.warn(why);
     });
   }
+  void say(std::string what) override {
+    asio::post(io_, [this, what = std::move(what)] {
+      if (options_.say) options_.say(what);
+    });
+  }
   bool stopping() const override { return stopping_; }
 
  private:
+  void stop_watching() {
+    stopping_ = true;
+    if (watching_.joinable()) watching_.join();
+  }
+
   void listen() {
     if (options_.socket >= 0) return take(options_.socket);
     const std::string& path = options_.socket_path;
@@ -226,6 +247,7 @@ class Server final : public Control {
   double deadline_ = 0;
   std::atomic<bool> stopping_{false};
   std::thread watching_;
+  std::vector<std::future<void>> retiring_;  // models that finish what they have; of the thread that replaces them
 };
 
 }  // namespace
@@ -251,8 +273,9 @@ void serve_at(const Fd& socket, ServerOptions& options) {
   if (options.socket < 0) fail_errno(errno, "a socket", "take");
 }
 
-void serve(const std::vector<ModelSpec>& models, const ServerOptions& options, const Interruption& stop) {
+void serve(std::vector<ModelSpec> models, const ServerOptions& options, const Interruption& stop) {
   Service service(models, options);
+  models.clear();  // one that is replaced is freed
   Server server(service, options, stop);
   server.run();
 }

@@ -12,7 +12,7 @@ namespace mlx::serve {
 
 // Serves until `stop` is raised (looked at twice a second or faster), then finishes what is in flight. The names
 // differ. Throws kConflict for a busy port, kUsage for a model that cannot be served; both before it listens.
-void serve(const std::vector<ModelSpec>& models, const ServerOptions& options, const Interruption& stop);
+void serve(std::vector<ModelSpec> models, const ServerOptions& options, const Interruption& stop);
 
 // Lets a server take a socket that listens already, of TCP or of the file system. Throws kUsage if it is another one.
 void serve_at(const Fd& socket, ServerOptions& options);

@@ -15,6 +15,8 @@ namespace {
 // The first one whose paths begin like a request's tells what is wrong with it; the last one, if none does.
 const Protocol* const kProtocols[] = {&kAnthropic, &kOpenAi, &kOllama, &kOpenInference};
 
+constexpr const char* kNoModel = "model_not_found";
+
 // "%2F" is '/'; nullopt for an escape that is none.
 std::optional<std::string> decode(std::string_view path) {
   std::string out;
@@ -63,10 +65,11 @@ Service::Found Service::find(const std::string& target, const VisibleModels& mod
     for (const Route& route : protocol->routes) {
       if (route.at == Route::At::kPath) {
         if (*path == route.path) return {.route = &route};
-      } else if (const auto name = name_in(*path, *protocol, route)) {
+      } else if (const auto name = name_in(*path, *protocol, route)) {  // the longest ending comes first
         if (ServedModel* model = models.find(*name)) return {.route = &route, .model = model};
+        if (found.code == kNoModel) continue;
         found.why = fmt::format("no model '{}' here; this server has {}", *name, models.names());
-        found.code = "model_not_found";
+        found.code = kNoModel;
       }
     }
   }

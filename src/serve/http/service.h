@@ -26,6 +26,8 @@ class Service {
   void answer(const Request& request, const ExchangePtr& exchange);
   // The body of a reply that says why there is no answer, as the protocol of the path has it.
   static std::string error_body(const std::string& target, const Reply& reply);
+  // See Models.
+  std::shared_ptr<ServedModel> replace(ModelSpec spec) { return models_.replace(std::move(spec)); }
   void drain() { ready_ = false; }     // from here on the server says that it is not ready
   void finish() { models_.finish(); }  // answers all that waits; nothing is asked after this
   Metrics& metrics() { return metrics_; }

@@ -138,7 +138,7 @@ std::string json_text(const Json& json) {
 class MessagesAnswer final : public TextSink {
  public:
   MessagesAnswer(const MessagesRequest& request, const TextModel& model, std::size_t prompt, ExchangePtr exchange)
-      : exchange_(std::move(exchange)), stream_(request.stream), headers_(version_header(model.spec())) {
+      : exchange_(std::move(exchange)), stream_(request.stream), headers_(model.version_header()) {
     message_ = {
         {"id", fresh_id("msg_")},   {"type", "message"},
         {"role", "assistant"},      {"model", request.model.empty() ? public_name(model.spec()) : request.model},

@@ -25,6 +25,7 @@ class GenerateAnswer final : public TextAnswer {
         stream_(stream),
         exchange_(std::move(exchange)),
         names_{model.spec().name, model.spec().version},
+        headers_(model.version_header()),
         tokenizer_(model.tokenizer()) {}
 
   bool token(const infer::Drawn& drawn) override {
@@ -46,11 +47,13 @@ class GenerateAnswer final : public TextAnswer {
       begin();
       return exchange_->end();
     }
-    exchange_->reply(json_reply(200, json(text_ + rest,
-                                          made.stopped    ? "stop_sequence"
-                                          : made.complete ? "eos_token"
-                                                          : "length",
-                                          logprobs_)));
+    Reply reply = json_reply(200, json(text_ + rest,
+                                       made.stopped    ? "stop_sequence"
+                                       : made.complete ? "eos_token"
+                                                       : "length",
+                                       logprobs_));
+    reply.headers = headers_;
+    exchange_->reply(std::move(reply));
   }
 
   void failed(const Reply& why) override {
@@ -80,7 +83,10 @@ class GenerateAnswer final : public TextAnswer {
   }
 
   void begin() {
-    if (!std::exchange(begun_, true)) exchange_->begin(event_stream());
+    if (std::exchange(begun_, true)) return;
+    Reply head = event_stream();
+    head.headers += headers_;
+    exchange_->begin(std::move(head));
   }
 
   void event(const std::string& data) {
@@ -92,6 +98,7 @@ class GenerateAnswer final : public TextAnswer {
   const bool stream_;
   const ExchangePtr exchange_;
   const ModelNames names_;
+  const std::string headers_;
   const data::Tokenizer& tokenizer_;
   TextPieces pieces_;
   std::string text_, logprobs_;

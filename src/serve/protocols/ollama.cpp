@@ -117,7 +117,7 @@ class OllamaAnswer final : public TextSink {
   OllamaAnswer(const OllamaRequest& request, const TextModel& model, bool chat, ExchangePtr exchange)
       : exchange_(std::move(exchange)),
         model_(request.model.empty() ? public_name(model.spec()) : request.model),
-        headers_(version_header(model.spec())),
+        headers_(model.version_header()),
         stream_(request.stream),
         chat_(chat),
         started_(seconds_now()) {}
@@ -216,7 +216,7 @@ void ollama_generate(const Asked& asked) {
 
 void ollama_tags(const Asked& asked) {
   Json list = Json::array();
-  for (const ServedModel* model : asked.models.all()) {
+  for (const auto& model : asked.models.all()) {
     const ModelSpec& spec = model->spec();
     const std::string name = public_name(spec), digest = spec.digest.substr(spec.digest.find(':') + 1);
     list.push_back({{"name", name},

@@ -28,8 +28,7 @@ void ready(const Asked& asked) {
 
 void server(const Asked& asked) {
   std::string names;
-  for (const ServedModel* model : asked.models.all())
-    names += (names.empty() ? "" : ",") + in_quotes(model->spec().name);
+  for (const auto& model : asked.models.all()) names += (names.empty() ? "" : ",") + in_quotes(model->spec().name);
   asked.exchange->reply(json_reply(
       200, fmt::format(R"({{"name":"mlx","version":{},"extensions":["generate","model_repository"],"models":[{}]}})",
                        in_quotes(asked.options.program_version), names)));
@@ -51,7 +50,7 @@ void index(const Asked& asked) {
     in.end();
   }
   std::string list;
-  for (const ServedModel* model : asked.models.all()) {
+  for (const auto& model : asked.models.all()) {
     if (only_ready && !asked.ready) break;
     list += fmt::format(R"({}{{"name":{},"version":{},"state":"{}","reason":"{}"}})", list.empty() ? "" : ",",
                         in_quotes(model->spec().name), in_quotes(model->spec().version),
@@ -63,7 +62,7 @@ void index(const Asked& asked) {
 void metrics_text(const Asked& asked) {
   std::vector<ModelSample> samples;
   std::set<const graph::Weights*> weights;
-  for (const ServedModel* model : asked.models.all()) {
+  for (const auto& model : asked.models.all()) {
     samples.push_back(model->sample());
     weights.insert(model->model().about().weights.get());
   }

@@ -21,7 +21,7 @@ Json model_json(const ModelSpec& spec) {
 
 void list_models(const Asked& asked) {
   Json data = Json::array();
-  for (const ServedModel* model : asked.models.all()) data.push_back(model_json(model->spec()));
+  for (const auto& model : asked.models.all()) data.push_back(model_json(model->spec()));
   asked.exchange->reply(json_reply(200, Json{{"object", "list"}, {"data", std::move(data)}}.dump()));
 }
 
@@ -78,8 +78,8 @@ TextModel& text_model_named(const Asked& asked, const std::string& name) {
                          fmt::format("no model '{}' here; this server has {}", name, asked.models.names()));
   }
   std::vector<ServedModel*> generating;
-  for (ServedModel* model : asked.models.all())
-    if (model->model().signature().takes == infer::Takes::kText) generating.push_back(model);
+  for (const auto& model : asked.models.all())
+    if (model->model().signature().takes == infer::Takes::kText) generating.push_back(model.get());
   if (generating.size() == 1) return generating[0]->text();
   throw RefusedRequest(400, "", fmt::format("say which 'model': this server has {}", asked.models.names()));
 }

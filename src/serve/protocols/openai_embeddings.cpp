@@ -84,7 +84,7 @@ void openai_embeddings(const Asked& asked) {
   std::size_t tokens = 0;
   for (const auto& text : job.texts) tokens += text.size();
   const std::string name = request.model.empty() ? public_name(model.spec()) : request.model;
-  const std::string headers = version_header(model.spec());
+  const std::string headers = model.version_header();
   job.answer = [request, tokens, name, headers](const std::vector<std::vector<float>>& vectors) {
     const auto width = static_cast<std::int64_t>(vectors.at(0).size());
     if (request.dimensions && *request.dimensions != width)

@@ -38,7 +38,7 @@ class OpenAiAnswer {
         of_prompt_(request.chat.text.choices),
         left_(choices),
         choices_(static_cast<std::size_t>(choices)),
-        headers_(version_header(model.spec())) {
+        headers_(model.version_header()) {
     const std::string object = chat ? (stream_ ? "chat.completion.chunk" : "chat.completion") : "text_completion";
     common_ = {{"id", fresh_id(chat ? "chatcmpl-" : "cmpl-")},
                {"object", object},

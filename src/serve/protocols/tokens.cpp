@@ -43,10 +43,6 @@ std::vector<std::int32_t> given_tokens(const Json& numbers, std::string_view nam
   return out;
 }
 
-std::string version_header(const ModelSpec& spec) {
-  return fmt::format("Mlx-Model-Version: {}\r\n", spec.version);
-}
-
 void submit(TextModel& model, std::vector<TextJob> jobs, const ExchangePtr& exchange) {
   exchange->watch();
   if (!model.submit(std::move(jobs)))

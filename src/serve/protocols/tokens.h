@@ -20,8 +20,6 @@ std::string logprobs_json(const data::Tokenizer& tokenizer, const infer::LogProb
 Reply event_stream();
 // The tokens that a request gives by their numbers, under the key `name`.
 std::vector<std::int32_t> given_tokens(const Json& numbers, std::string_view name, const TextModel& model);
-// "Mlx-Model-Version: 2", as a line of a reply's head.
-std::string version_header(const ModelSpec& spec);
 // Queues them; replies for them where too many wait. They all have this exchange.
 void submit(TextModel& model, std::vector<TextJob> jobs, const ExchangePtr& exchange);
 

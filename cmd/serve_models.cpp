@@ -1,0 +1,130 @@
+// See serve_models.h.
+#include "cmd/serve_models.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/path.h"
+#include "cmd/asked_model.h"
+#include "cmd/backend.h"
+#include "infer/model.h"
+#include "registry/repository.h"
+#include "registry/versions/references.h"
+
+namespace mlx::cmd {
+namespace {
+
+constexpr double kShortestWait = 1, kLongestWait = 60;  // seconds, until a version is tried again
+
+// NAME=MODEL; the name is empty where none is given.
+struct Word {
+  std::string name, model;
+};
+
+// Where the whole word is a model, its '=' belongs to the model's name.
+Word split_word(const std::string& word, Context& context) {
+  const std::size_t equals = word.find('=');
+  if (equals == std::string::npos || word.find('/') < equals) return {"", word};
+  if (names_model_folder(word, context)) return {"", word};
+  if (context.has_repository() && registry::try_resolve(context.repository(), word)) return {"", word};
+  Word out{word.substr(0, equals), word.substr(equals + 1)};
+  if (out.name.empty() || out.model.empty())
+    fail(ErrorKind::kUsage, "'{}': expected MODEL or NAME=MODEL, such as old=clf@v2", word);
+  return out;
+}
+
+// "production" of clf@production, where that is an alias of this version; else "".
+std::string alias_in(const std::string& word, const registry::Version& version) {
+  const std::size_t at = word.rfind('@');
+  if (at == std::string::npos) return {};
+  const std::string selector = word.substr(at + 1);
+  return std::ranges::find(version.aliases, selector) == version.aliases.end() ? "" : selector;
+}
+
+}  // namespace
+
+ServeModels::ServeModels(std::vector<std::string> words, Context& context)
+    : context_(context), backend_(chosen_backend(context)), words_(std::move(words)) {}
+
+std::vector<serve::ModelSpec> ServeModels::load() {
+  std::vector<serve::ModelSpec> specs;
+  for (const std::string& word : words_) {
+    const Word asked = split_word(word, context_);
+    served_.push_back({.word = asked.model, .name = asked.name, .renamed = !asked.name.empty()});
+    specs.push_back(load(served_.back()));
+    titles_.push_back(served_.back().title);
+    for (std::size_t earlier = 0; earlier + 1 < specs.size(); ++earlier) {
+      if (specs.back().name != specs[earlier].name) continue;
+      throw Error(ErrorKind::kUsage,
+                  fmt::format("{} and {} would both be served as '{}'", words_[earlier], word, specs[earlier].name),
+                  "write NAME=MODEL to serve one of them under another name");
+    }
+  }
+  return specs;
+}
+
+std::shared_ptr<const infer::Model> ServeModels::known(const std::string& digest) const {
+  const auto found = models_.find(digest);
+  return found == models_.end() ? nullptr : found->second.lock();
+}
+
+serve::ModelSpec ServeModels::load(Served& served) {
+  std::optional<registry::Version> version = asked_version(served.word, context_);
+  serve::ModelSpec spec;
+  if (version) spec.model = known(version->digest.text());
+  if (!spec.model) {
+    AskedModel opened = open_model(served.word, context_);
+    version = opened.version;
+    spec.model = known(version->digest.text());
+    if (!spec.model) {
+      spec.model = std::make_shared<const infer::Model>(std::move(opened.model), backend_, context_.pool());
+      models_[version->digest.text()] = spec.model;
+    }
+  }
+  const bool folder = version->number == 0;
+  if (!served.renamed) served.name = folder ? base_name(absolute_path(version->artifact)) : version->artifact;
+  served.title = version->name();
+  served.digest = version->digest.text();
+  served.by_alias = !folder && !alias_in(served.word, *version).empty();
+  spec.name = served.name;
+  spec.version = folder ? version->digest.brief() : std::to_string(version->number);
+  spec.digest = served.digest;
+  const bool selected = !served.renamed && !folder && served.word.find('@') != std::string::npos;
+  if (selected) spec.reference = served.word;
+  spec.created = version->time / 1'000'000;
+  return spec;
+}
+
+void ServeModels::look(serve::Control& control) {
+  for (Served& served : served_) {
+    if (!served.by_alias) continue;
+    try {
+      follow(served, control);
+    } catch (const Error& error) {
+      if (std::exchange(served.told, error.message) == error.message) continue;
+      control.warn(fmt::format("{}: {}; the version before is still served", served.word, error.message));
+    }
+  }
+}
+
+void ServeModels::follow(Served& served, serve::Control& control) {
+  const std::string digest = registry::resolve(context_.repository(), served.word).digest.text();
+  if (digest == served.refused && seconds_now() < served.again) return;
+  if (digest != served.digest) {
+    served.wait = digest == served.refused ? std::min(2 * served.wait, kLongestWait) : kShortestWait;
+    served.refused = digest;
+    served.again = seconds_now() + served.wait;
+    Served next = served;
+    control.replace(load(next));
+    served = std::move(next);
+    control.say(fmt::format("{} is {} now", served.word, served.title));
+  }
+  served.refused.clear();
+  served.told.clear();
+}
+
+}  // namespace mlx::cmd
