@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/block_type.h"
 #include "kernels/checker.h"
 #include "kernels/image_change.h"
 
@@ -295,6 +296,54 @@ void check_linear_groups(Checker& check, const Problem& problem, Geometry& g) {
   g.w_type = check.input(1).dtype;
   if (!backward) check.optional_input(3, {g.out_width});
   check.output_equals(0, with_last(check.input(0), backward ? g.in_width : g.out_width));
+}
+
+namespace {
+
+// Runs of rows of blocks. Returns their bytes.
+std::int64_t block_runs(Checker& check, const Attrs& attrs, std::int64_t width, Geometry& g) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 28;
+  const IntList &types = attrs.blocks, &rows = attrs.block_rows;
+  check.require(width > 0 && width <= kMost && width % kBlockWeights == 0, "rows must be whole blocks of 256");
+  check.require(types.count >= 1 && types.count == rows.count && types.count <= kMaxTensors,
+                "each type of blocks must have a number of rows");
+  std::int64_t bytes = 0;
+  g.out_width = 0;
+  for (g.parts = 0; check.ok() && g.parts < types.count; ++g.parts) {
+    const auto at = static_cast<std::size_t>(g.parts);
+    const BlockType* const type = find_block_type(types.at[at]);
+    check.require(type && rows.at[at] >= 1 && rows.at[at] <= kMost, "a type or number of rows is not possible");
+    if (!check.ok()) break;
+    g.part_type[at] = type->number, g.part_size[at] = rows.at[at];
+    g.part_begin[at] = bytes, g.part_row[at] = g.out_width;
+    g.layout[2 * at] = type->number, g.layout[2 * at + 1] = rows.at[at];
+    g.out_width += rows.at[at], bytes += rows.at[at] * (width / kBlockWeights) * type->bytes;
+  }
+  g.layout[2 * g.parts] = width;
+  return bytes;
+}
+
+}  // namespace
+
+void check_linear_blocks(Checker& check, const Problem& problem, Geometry& g) {
+  if (!check.input_is(0, 1) || !check.input_is(1, 1, {DType::kU8})) return;
+  g.in_width = last(check.input(0));
+  const std::int64_t bytes = block_runs(check, problem.attrs, g.in_width, g);
+  check.input_equals(1, {bytes}, DType::kU8);
+  check.optional_input(2, {g.out_width});
+  check.output_equals(0, with_last(check.input(0), g.out_width));
+}
+
+void check_embedding_blocks(Checker& check, const Problem& problem, Geometry& g) {
+  if (!check.input_is(0, 0, {DType::kS32}) || !check.input_is(1, 1, {DType::kU8}) || !check.output_is(0, 1)) return;
+  g.dim = last(check.output(0));
+  const std::int64_t bytes = block_runs(check, problem.attrs, g.dim, g);
+  check.require(g.parts == 1, "a table has one type of blocks");
+  g.table = g.out_width;
+  check.input_equals(1, {bytes}, DType::kU8);
+  Dims y = Checker::dims_of(check.input(0));
+  y.push_back(g.dim);
+  check.output_equals(0, y);
 }
 
 void check_cast(Checker& check, const Problem& problem, Geometry& g) {

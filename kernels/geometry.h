@@ -32,7 +32,11 @@ struct Geometry {
   int parts = 0;  // batch norm: ranks. concat: the number of parts; elements of each part in a row of the whole, and
                   // where they begin
   std::int64_t part_size[kMaxTensors] = {}, part_begin[kMaxTensors] = {};
-  DType index_type = DType::kS32;  // gather
+  // Weights in blocks: `parts` runs of part_size rows, whose bytes begin at part_begin; the number of each one's type,
+  // and how many rows are before it.
+  std::int64_t part_type[kMaxTensors] = {}, part_row[kMaxTensors] = {};
+  std::int64_t layout[1 + 2 * kMaxTensors] = {};  // what packing them depends on
+  DType index_type = DType::kS32;                 // gather
   bool has_input[kMaxTensors] = {}, has_output[kMaxTensors] = {};
   bool quantized = false;                             // x is u8 or s8
   bool has_pre = false;                               // linear: output 1, backward data: input 2, the pre-activation
@@ -40,6 +44,7 @@ struct Geometry {
   DType dy_type = DType::kF32, w_type = DType::kF32;  // of input 1 if it is a gradient, or weights
   DType gradient_type = DType::kF32;                  // of output 1 if it is the gradient that a loss computes
   DType residual_type = DType::kF32;                  // of the residual that a norm adds to x
+  DType cache_type = DType::kF32;                     // of keys and values in a cache
 };
 
 // True if one of the problem's tensors has this dtype.

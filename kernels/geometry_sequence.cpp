@@ -1,6 +1,7 @@
 // Problems over rows and sequences: layer norm and RMS norm, gated activations, embeddings, positions, attention.
 #include <cmath>
 
+#include "kernels/cache_bytes.h"
 #include "kernels/checker.h"
 #include "kernels/rope_table.h"
 
@@ -143,7 +144,7 @@ void check_attention(Checker& check, const Problem& problem, Geometry& g) {
   check.output_equals(0, y, type);
   if (problem.op == Op::kAttention) return check.optional_output(1, lse);
   if (problem.op == Op::kBidirectionalAttention) return check.optional_input(1, {g.batch}, DType::kS32);
-  if (!check.input_is(1, 3)) return;
+  if (!check.input_is(1, 3, {DType::kF32, DType::kF16, DType::kS8})) return;
   g.table = dim(check.input(1), 1);
   g.blocks = g.batch;
   if (check.has_input(4)) {
@@ -153,8 +154,10 @@ void check_attention(Checker& check, const Problem& problem, Geometry& g) {
     g.table *= dim(check.input(4), 1);
     check.input_equals(4, {g.batch, dim(check.input(4), 1)}, DType::kS32);
   }
-  const Dims cache{g.blocks, dim(check.input(1), 1), g.kv_dim};
-  for (const int i : {1, 2}) check.input_equals(i, cache), check.output_equals(i, cache);
+  g.cache_type = check.input(1).dtype;
+  const std::int64_t width = g.cache_type == DType::kS8 ? g.kv_heads * cache_head_bytes(g.head) : g.kv_dim;
+  const Dims cache{g.blocks, dim(check.input(1), 1), width};
+  for (const int i : {1, 2}) check.input_equals(i, cache, g.cache_type), check.output_equals(i, cache, g.cache_type);
   check.input_equals(3, {g.batch}, DType::kS32);
 }
 

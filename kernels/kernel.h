@@ -96,6 +96,8 @@ struct Attrs {
   Reduction reduction = Reduction::kSum;
   bool keep_dims = false;                         // reduce: the reduced dims stay, with size 1
   bool transpose_a = false, transpose_b = false;  // matmul
+  // Weights in blocks (block_type.h): the numbers of their types, and how many rows there are of each, in their order.
+  IntList blocks, block_rows;
   bool operator==(const Attrs&) const = default;
 };
 
@@ -109,7 +111,8 @@ struct Problem {
   const Shape* outputs = nullptr;
   const void* const* constants = nullptr;
   // stored[i]: the half-precision type in which the known f32 weights of input i are stored, else f32; `stored` may be
-  // null. A kernel may pack them as they are stored (Plan::packs_stored), which takes half of the memory.
+  // null. A kernel may pack or read them as they are stored (Plan::packs_stored, stored_input), which takes half of the
+  // memory.
   const DType* stored = nullptr;
 };
 inline bool stored_in_half(const Problem& problem, int input) {
@@ -154,6 +157,7 @@ struct Plan {
   // packed: 64-byte aligned. scales: null if none are packed.
   void (*pack)(const void* state, const void* weights, const void* scales, void* packed) = nullptr;
   bool packs_stored = false;  // pack() takes weights of the type Problem::stored
+  int stored_input = -1;      // the input that run() takes in the type Problem::stored, -1 for none
   // The output of pack() depends only on the weights, their scales and shape, and these numbers: two plans with the
   // same function, shape, packed_bytes and numbers can share it. -1: it depends on more and cannot be shared.
   const std::int64_t* layout = nullptr;  // owned by `state`

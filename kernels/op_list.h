@@ -127,7 +127,9 @@ MLX_OP(kAttentionBackward, "attention_backward", attention, 4, 4)
 // positions s32[B]: how many positions each sequence already holds → y[B,T,Hd]. The new keys and values are written,
 // then attended to. If a sequence would outgrow P, nothing is written and its y is 0. With (blocks s32[B,M]) the caches
 // are [N,P,Gd], P a multiple of 128: the position p of sequence b lies in row p mod P of block blocks[b, p / P]. A
-// sequence that needs a block outside of 0 … N-1 is treated as one that has no room.
+// sequence that needs a block outside of 0 … N-1 is treated as one that has no room. Both caches are f32; or f16, to
+// which keys and values are rounded; or s8[…,G(d+2⌈d/32⌉)]: of each head the d numbers as integers, then of each 32 of
+// them a scale in f16 (cache_bytes.h). y is computed from what the caches hold.
 MLX_OP(kAttentionCached, "attention_cached", attention, 4, 5)
 
 // x f32 → y s8|u8 at scale_y, round to nearest even, saturating
@@ -295,6 +297,17 @@ MLX_PRIMITIVE(kGeluErf, "gelu_erf", pointwise, 1, 1)
 
 // dy[…,N], w, scales as of linear_groups → dx[…,K] = dy · w, as if x was not rounded
 MLX_PRIMITIVE(kLinearGroupsBackwardData, "linear_groups_backward_data", linear_groups, 3, 3)
+
+// Linear with weights in blocks, as GGUF files have them: y[…,N] = x[…,K] · wᵀ + b. w u8[J] holds N rows of K / 256 blocks
+// each, of the types attrs.blocks, attrs.block_rows rows of each (block_type.h). (b[N]). In 32 inputs, or in each half
+// of them, a weight is s · q - m with s and m in f32 and an integer q. Each row of x is rounded to s8 in groups of 32 at
+// the scale max|x| / 127. From b on, for each group with a scale of its own in order, the sum becomes fma(sum of products
+// of integers, s · scale of x, sum), and with an m then fma(-m, scale of x · sum of x's integers, sum). So all kernels
+// give the same bits; what is not finite, or below 2^-100, counts as in linear_groups.
+MLX_PRIMITIVE(kLinearBlocks, "linear_blocks", linear_blocks, 2, 3)
+// ids s32[…], table u8[V,J]: V rows of blocks of the type attrs.blocks → y[…,D], as the type defines it. An id outside
+// reads zeros.
+MLX_PRIMITIVE(kEmbeddingBlocks, "embedding_blocks", embedding_blocks, 2, 2)
 
 // clang-format on
 

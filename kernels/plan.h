@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/geometry.h"
+#include "kernels/half.h"
 #include "kernels/kernel.h"
 
 namespace mlx::kernels {
@@ -51,6 +52,15 @@ static inline Range elements_of(const State* state, int phase, int slice, std::i
   const Range blocks = range_of(state, phase, slice);
   const std::int64_t end = blocks.end * kBlock;
   return {blocks.begin * kBlock, end < count ? end : count};
+}
+
+// Calls `make` with a value of the type in which a known f32 table, input `input`, is stored: float, BF16 or F16. The
+// kernel takes it so.
+template <typename Make>
+static inline Run reading_stored(const Problem& problem, Plan& plan, int input, Make make) {
+  if (!stored_in_half(problem, input)) return make(float{});
+  plan.stored_input = input;
+  return problem.stored[input] == DType::kBF16 ? make(BF16{}) : make(F16{});
 }
 
 // Tensors of Args by type; null for an absent one.

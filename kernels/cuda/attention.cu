@@ -255,7 +255,7 @@ bool prepare_attention(const Problem& problem, Plan& plan) {
                              : cached ? run_attention_cached
                                       : run_attention,
                              Takes::kHalf);
-  if (!s) return false;
+  if (!s || (cached && s->g.cache_type != DType::kF32)) return false;
   plan.workspace_bytes = own_bytes(*s, problem.op);
   if (!is_half(s->g.x_type)) return true;
   plan.run = back ? run_widened<Op::kAttentionBackward> : run_widened<Op::kAttention>;

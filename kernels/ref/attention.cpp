@@ -3,11 +3,14 @@
 // slice.
 //
 // A query at position p sums over the keys of its window, up to p, in their order, whether they come from this call or
-// from the cache. So decoding step by step gives the same bits as full evaluation. T: float, BF16 or F16, the storage
-// type of everything except lse and the cache, which are f32.
+// from the cache. So decoding step by step gives the same bits as full evaluation, if the cache is f32. T: float, BF16
+// or F16, the storage type of everything except lse, which is f32, and the cache.
 #include <algorithm>
+#include <cstring>
+#include <vector>
 
 #include "kernels/cache_blocks.h"
+#include "kernels/cache_bytes.h"
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
@@ -18,8 +21,7 @@ template <typename T>
 struct Rows {
   const T* data;
   std::int64_t stride;
-  CacheRows at = {};  // their places in a cache
-  const T* operator[](std::int64_t i) const { return data + row_of(at, i) * stride; }
+  const T* operator[](std::int64_t i) const { return data + i * stride; }
 };
 
 template <typename T>
@@ -110,7 +112,53 @@ void forward(const void* opaque, const Args& args, int phase, int slice) {
   }
 }
 
-// If a sequence would outgrow the cache, nothing is written and y is 0.
+// Of a head in a cache of eight bits.
+void write_bytes(const float* from, std::int64_t size, std::uint8_t* to) {
+  for (std::int64_t begin = 0; begin < size; begin += kCacheGroup) {
+    const std::int64_t end = std::min(begin + kCacheGroup, size);
+    float most = 0.0f;
+    bool finite = true;
+    for (std::int64_t d = begin; d < end; ++d)
+      most = std::fmax(most, std::fabs(from[d])), finite = finite && std::isfinite(from[d]);
+    const F16 scale = cache_scale(most, finite);
+    std::memcpy(to + cache_scale_at(size, begin), &scale, sizeof scale);
+    const float inverse = cache_inverse(scale);
+    for (std::int64_t d = begin; d < end; ++d)
+      to[d] = static_cast<std::uint8_t>(
+          static_cast<std::int8_t>(inverse > 0.0f ? saturate(double{from[d] * inverse}, -127, 127) : 0.0));
+  }
+}
+float read_byte(const std::uint8_t* head, std::int64_t size, std::int64_t d) {
+  F16 scale;
+  std::memcpy(&scale, head + cache_scale_at(size, d), sizeof scale);
+  return widen(scale) * static_cast<float>(static_cast<std::int8_t>(head[d]));
+}
+
+// The rows of one head in a cache of any type.
+struct HeadCache {
+  DType type;
+  std::int64_t size;  // numbers
+  std::uint8_t* first;
+  std::int64_t stride;  // bytes of a row of all heads
+  HeadCache(const State& s, void* cache, std::int64_t group) : type(s.g.cache_type), size(s.g.head) {
+    const bool bytes = type == DType::kS8;
+    const std::int64_t head = bytes ? cache_head_bytes(size) : size * static_cast<std::int64_t>(size_of(type));
+    first = static_cast<std::uint8_t*>(cache) + group * head;
+    stride = s.g.kv_heads * head;
+  }
+  void write(std::int64_t row, const float* from) const {
+    std::uint8_t* const to = first + row * stride;
+    if (type == DType::kS8) return write_bytes(from, size, to);
+    for (std::int64_t d = 0; d < size; ++d) store_real(to, type, d, double{from[d]});
+  }
+  void read(std::int64_t row, float* to) const {
+    const std::uint8_t* const from = first + row * stride;
+    for (std::int64_t d = 0; d < size; ++d)
+      to[d] = type == DType::kS8 ? read_byte(from, size, d) : load_real(from, type, d);
+  }
+};
+
+// If a sequence would outgrow the cache, nothing is written and y is 0. Queries attend to what the cache holds.
 void cached(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const Range heads = heads_of(s, phase, slice);
@@ -118,23 +166,24 @@ void cached(const void* opaque, const Args& args, int phase, int slice) {
     const Item<float> item(s, f32_in(&s, args, 0), i);
     double* scratch = static_cast<double*>(args.workspace) + slice * item.size;
     const CacheRows rows = cache_rows(s.g, s32_in(&s, args, 4), item.batch);
-    float* const keys = f32_out(&s, args, 1) + item.group * item.size;
-    float* const values = f32_out(&s, args, 2) + item.group * item.size;
+    const HeadCache keys(s, args.outputs[1], item.group), values(s, args.outputs[2], item.group);
     float* y = f32_out(&s, args, 0) + item.batch * s.g.time * s.g.dim + item.head * item.size;
-    const std::int64_t held = s32_in(&s, args, 3)[item.batch];
+    const std::int64_t held = s32_in(&s, args, 3)[item.batch], end = held + s.g.time;
     const bool fits = has_room(s.g, s.attrs.window, rows, held);
     for (std::int64_t t = 0; t < s.g.time; ++t) {
-      const std::int64_t row = fits ? row_of(rows, held + t) * s.g.kv_dim : 0;
-      for (std::int64_t d = 0; d < item.size; ++d) {
-        y[t * s.g.dim + d] = 0.0f;
-        if (!fits) continue;
-        keys[row + d] = item.k[t][d];
-        values[row + d] = item.v[t][d];
-      }
+      std::fill_n(y + t * s.g.dim, item.size, 0.0f);
+      if (!fits) continue;
+      keys.write(row_of(rows, held + t), item.k[t]);
+      values.write(row_of(rows, held + t), item.v[t]);
     }
-    for (std::int64_t t = 0; fits && t < s.g.time; ++t)
-      attend<float>(s, item.q[t], {keys, s.g.kv_dim, rows}, {values, s.g.kv_dim, rows}, first_key(s, held + t),
-                    held + t, scratch, y + t * s.g.dim);
+    if (!fits) continue;
+    std::vector<float> k(static_cast<std::size_t>(end * item.size)), v(k);
+    for (std::int64_t j = first_key(s, held); j < end; ++j) {
+      keys.read(row_of(rows, j), k.data() + j * item.size);
+      values.read(row_of(rows, j), v.data() + j * item.size);
+    }
+    for (std::int64_t t = 0; t < s.g.time; ++t)
+      attend<float>(s, item.q[t], {k.data(), item.size}, {v.data(), item.size}, first_key(s, held + t), held + t, scratch, y + t * s.g.dim);
   }
 }
 

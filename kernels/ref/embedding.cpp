@@ -5,15 +5,17 @@
 namespace mlx::kernels::ref {
 namespace {
 
+// T: as the table is stored.
+template <typename T>
 void embedding(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const std::int32_t* ids = s32_in(&s, args, 0);
-  const float* table = f32_in(&s, args, 1);
+  const T* table = reals_in<T>(args, 1);
   float* y = f32_out(&s, args, 0);
   const Range range = range_of(&s, phase, slice);
   for (std::int64_t i = range.begin; i < range.end; ++i) {
     const bool known = ids[i] >= 0 && ids[i] < s.g.table;
-    for (std::int64_t d = 0; d < s.g.dim; ++d) y[i * s.g.dim + d] = known ? table[ids[i] * s.g.dim + d] : 0.0f;
+    for (std::int64_t d = 0; d < s.g.dim; ++d) y[i * s.g.dim + d] = known ? widen(table[ids[i] * s.g.dim + d]) : 0.0f;
   }
 }
 
@@ -34,17 +36,20 @@ void embedding_backward(const void* opaque, const Args& args, int phase, int sli
   for (std::int64_t i = rows.begin * dim; i < rows.end * dim; ++i) table[i] = static_cast<float>(sums[i]);
 }
 
+template <typename T>
 void add_positions(const void* opaque, const Args& args, int phase, int slice) {
   const State& s = state_of(opaque);
   const std::int64_t dim = s.g.dim;
-  const float *x = f32_in(&s, args, 0), *table = f32_in(&s, args, 1);
+  const float* x = f32_in(&s, args, 0);
+  const T* table = reals_in<T>(args, 1);
   const std::int32_t* first = s32_in(&s, args, 2);
   float* y = f32_out(&s, args, 0);
   const Range rows = range_of(&s, phase, slice);
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
     const std::int64_t position = (first ? first[r / s.g.time] : 0) + r % s.g.time;
     const bool known = position >= 0 && position < s.g.table;
-    for (std::int64_t d = 0; d < dim; ++d) y[r * dim + d] = x[r * dim + d] + (known ? table[position * dim + d] : 0.0f);
+    for (std::int64_t d = 0; d < dim; ++d)
+      y[r * dim + d] = x[r * dim + d] + (known ? widen(table[position * dim + d]) : 0.0f);
   }
 }
 
@@ -71,8 +76,9 @@ void add_positions_backward(const void* opaque, const Args& args, int phase, int
 
 bool prepare_embedding(const Problem& problem, Plan& plan) {
   const bool back = problem.op == Op::kEmbeddingBackward;
-  State* s = new_state(problem, plan, back ? embedding_backward : embedding);
+  State* s = new_state(problem, plan, embedding_backward);
   if (!s) return false;
+  if (!back) plan.run = reading_stored(problem, plan, 1, [](auto as) -> Run { return embedding<decltype(as)>; });
   const std::int64_t bytes = s->g.count * s->g.dim * 8;
   cut(s, plan, 0, back ? s->g.table : s->g.count, bytes);
   if (back) plan.workspace_bytes = sizeof(double) * static_cast<std::size_t>(s->g.table * s->g.dim);
@@ -81,8 +87,9 @@ bool prepare_embedding(const Problem& problem, Plan& plan) {
 
 bool prepare_positions(const Problem& problem, Plan& plan) {
   const bool back = problem.op == Op::kAddPositionsBackward;
-  State* s = new_state(problem, plan, back ? add_positions_backward : add_positions);
+  State* s = new_state(problem, plan, add_positions_backward);
   if (!s) return false;
+  if (!back) plan.run = reading_stored(problem, plan, 1, [](auto as) -> Run { return add_positions<decltype(as)>; });
   cut(s, plan, 0, back ? s->g.table : s->g.batch * s->g.time, s->g.count * 8);
   return true;
 }

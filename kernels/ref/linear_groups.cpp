@@ -6,9 +6,7 @@
 #include "kernels/ref/ref.h"
 
 namespace mlx::kernels::ref {
-namespace {
 
-// A group of x as integers, and their scale: NaN if one of x is not finite.
 float round_group(const float* x, std::int64_t size, std::int32_t* out) {
   float largest = 0;
   bool finite = true;
@@ -24,6 +22,8 @@ float round_group(const float* x, std::int64_t size, std::int32_t* out) {
   for (std::int64_t i = 0; i < size; ++i) out[i] = static_cast<std::int32_t>(std::nearbyint(x[i] * inverse));
   return largest / 127.0f;
 }
+
+namespace {
 
 std::int32_t weight_at(const State& s, const Args& args, std::int64_t n, std::int64_t k) {
   if (s.g.w_type == DType::kS8) return static_cast<const std::int8_t*>(args.inputs[1])[n * s.g.in_width + k];

@@ -139,6 +139,9 @@ inline const float* normed_row(const State& s, const Args& args, std::int64_t r,
   return out;
 }
 
+// A group of x as integers, and their scale: NaN if one of x is not finite. For products with weights of few bits.
+float round_group(const float* x, std::int64_t size, std::int32_t* out);
+
 inline float rounded_to(float, float x) {
   return x;
 }

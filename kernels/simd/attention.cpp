@@ -4,20 +4,56 @@
 // Blocks of keys begin at multiples of 128 from the sequence's first key. Tiles and single queries do the same
 // operations on each number in the same order, so decoding gives the same bits as full evaluation, as in ref.
 #include "kernels/cache_blocks.h"
+#include "kernels/cache_bytes.h"
 #include "kernels/simd/attention_forward.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// The keys and values that a head's queries attend to: rows from position 0 on.
+// The keys and values that a head's queries attend to: rows from position 0 on, `stride` bytes apart.
 struct Past {
-  const float *keys, *values;
+  const std::uint8_t *keys, *values;
   std::int64_t stride;
   CacheRows rows = {};
-  // The keys that begin at `position`, a multiple of kKeys, and kKeys - 1 after it; their values.
-  const float* keys_at(std::int64_t position) const { return keys + row_of(rows, position) * stride; }
-  const float* values_at(std::int64_t position) const { return values + row_of(rows, position) * stride; }
+  DType type = DType::kF32;
+  float* widened = nullptr;  // of another type: room for a block of keys and one of values in f32
 };
+
+// A block of keys and values in f32, rows `stride` floats apart.
+struct KeyBlock {
+  const float *keys, *values;
+  std::int64_t stride;
+};
+
+// A head's numbers in f32; bytes as cache_bytes.h has them.
+inline void widen_head(DType type, const std::uint8_t* from, std::int64_t size, float* to) {
+  if (type == DType::kF16) {
+    by_vectors(0, size, [&](std::int64_t i, auto mask) {
+      store(to + i, load(reinterpret_cast<const F16*>(from) + i, mask), mask);
+    });
+    return;
+  }
+  for (std::int64_t i = 0; i < size; i += 16) {
+    F16 scale;
+    __builtin_memcpy(&scale, from + cache_scale_at(size, i), sizeof scale);
+    store(to + i, to_floats(load_narrow<true>(from + i, size - i)) * broadcast(widen(scale)), lanes(size - i));
+  }
+}
+
+// The `count` keys from `position` on, a multiple of kKeys.
+inline KeyBlock block_at(const Past& past, std::int64_t position, std::int64_t count, std::int64_t size) {
+  const std::int64_t begin = row_of(past.rows, position) * past.stride;
+  const std::uint8_t *keys = past.keys + begin, *values = past.values + begin;
+  if (past.type == DType::kF32)
+    return {reinterpret_cast<const float*>(keys), reinterpret_cast<const float*>(values),
+            past.stride / static_cast<std::int64_t>(sizeof(float))};
+  float *const to_keys = past.widened, *const to_values = to_keys + kKeys * size;
+  for (std::int64_t j = 0; j < count; ++j) {
+    widen_head(past.type, keys + j * past.stride, size, to_keys + j * size);
+    widen_head(past.type, values + j * past.stride, size, to_values + j * size);
+  }
+  return {to_keys, to_values, size};
+}
 
 // Turns the scores of a block into weights e^(score - maximum), and updates maximum and total. `factor` is what earlier
 // sums must be multiplied by.
@@ -64,8 +100,8 @@ void attend_tile(const float* q, std::int64_t q_stride, Past past, std::int64_t 
   const std::int64_t begin = how.first_key(first) / kKeys * kKeys;
   for (std::int64_t block = begin; block < end; block += kKeys) {
     const std::int64_t count = end - block < kKeys ? end - block : kKeys;
-    const float *keys = past.keys_at(block), *values = past.values_at(block);
-    score<kVectors>(at.x, keys, past.stride, count, size, at.scores);
+    const KeyBlock there = block_at(past, block, count, size);
+    score<kVectors>(at.x, there.keys, there.stride, count, size, at.scores);
     for (int v = 0; v < kVectors; ++v) weigh(at, 16 * v, start + 16 * v, block, count, how);
     for (std::int64_t p = first; p < end; ++p)
       if (block > begin) shrink(at.sums + (p - start) * size, at.factor[p - start], size);
@@ -74,11 +110,11 @@ void attend_tile(const float* q, std::int64_t q_stride, Past past, std::int64_t 
       const std::int64_t rows = end - p < 4 ? end - p : 4, common = p - block + 1 < count ? p - block + 1 : count;
       const float* weights = at.scores + (p - start);
       float* sums = at.sums + (p - start) * size;
-      accumulate(sums, size, rows, {weights, 1, kTile}, values, past.stride, common, size);
+      accumulate(sums, size, rows, {weights, 1, kTile}, there.values, there.stride, common, size);
       for (std::int64_t r = 1; r < rows; ++r) {
         const std::int64_t own = common + r < count ? common + r : count;
         accumulate_rows<1>(sums + r * size, size, {weights + r + common * kTile, 1, kTile},
-                           values + common * past.stride, past.stride, own - common, size);
+                           there.values + common * there.stride, there.stride, own - common, size);
       }
     }
   }
@@ -100,13 +136,13 @@ void attend_one(const float* q, Past past, std::int64_t position, std::int64_t s
   float highest = first_max(how), total = 0.0f;
   for (std::int64_t block = begin; block <= position; block += kKeys) {
     const std::int64_t count = position + 1 - block < kKeys ? position + 1 - block : kKeys;
-    const float *keys = past.keys_at(block), *values = past.values_at(block);
+    const KeyBlock there = block_at(past, block, count, size);
     Floats most = broadcast(highest);
     for (std::int64_t j = 0; j < count; j += 16) {
       Floats sum = zeros();
       for (std::int64_t i = 0; i < size; i += 16) {
         Floats columns[16];
-        load_columns(keys + j * past.stride, past.stride, 0, count - j, i, size, columns);
+        load_columns(there.keys + j * there.stride, there.stride, 0, count - j, i, size, columns);
         for (std::int64_t c = 0; c < 16 && i + c < size; ++c) sum = fma(broadcast(at.x[i + c]), columns[c], sum);
       }
       if (how.cap > 0) sum = soft_cap16(sum, how.cap);
@@ -122,7 +158,7 @@ void attend_one(const float* q, Past past, std::int64_t position, std::int64_t s
     const float factor = lane_0(exp16(broadcast(before - highest)));
     total = __builtin_fmaf(total, factor, added);
     if (block > begin) shrink(at.sums, factor, size);
-    accumulate_rows<1>(at.sums, size, {at.scores, 0, 1}, values, past.stride, count, size);
+    accumulate_rows<1>(at.sums, size, {at.scores, 0, 1}, there.values, there.stride, count, size);
   }
   divide(at.sums, total, size, y);
 }
@@ -149,36 +185,75 @@ void attend(const float* q, std::int64_t q_stride, Past past, std::int64_t held,
 
 void forward(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
-  const Scratch at = scratch_of(args.workspace, slice, s->g.head);
+  const Scratch at = scratch_of(args.workspace, slice, s->g.head, false);
   const Range heads = range_of(s, phase, slice);
   for (std::int64_t i = heads.begin; i < heads.end; ++i) {
     const Head head = head_of(s, f32_in(s, args, 0), i);
     float* lse = s->g.has_output[1] ? f32_out(s, args, 1) + i * s->g.time : nullptr;
-    attend(head.q, head.stride, {head.k, head.v, head.stride}, 0, s->g.time, head.size, scoring_of(s), at,
-           f32_out(s, args, 0) + head.y, s->g.dim, lse);
+    const Past past{reinterpret_cast<const std::uint8_t*>(head.k), reinterpret_cast<const std::uint8_t*>(head.v),
+                    head.stride * static_cast<std::int64_t>(sizeof(float))};
+    attend(head.q, head.stride, past, 0, s->g.time, head.size, scoring_of(s), at, f32_out(s, args, 0) + head.y,
+           s->g.dim, lse);
   }
+}
+
+// Writes a head's numbers in eight bits.
+void write_bytes(const float* from, std::int64_t size, std::uint8_t* to) {
+  for (std::int64_t begin = 0; begin < size; begin += kCacheGroup) {
+    const std::int64_t end = begin + kCacheGroup < size ? begin + kCacheGroup : size;
+    Floats largest = zeros(), poison = zeros();  // NaN if a number is not finite
+    by_vectors(begin, end, [&](std::int64_t i, auto mask) {
+      const Floats x = load(from + i, mask);
+      largest = max(abs(x), largest);
+      poison = poison + (x - x);
+    });
+    const F16 scale = cache_scale(lane_max(largest), lane_sum(poison) == 0.0f);
+    __builtin_memcpy(to + cache_scale_at(size, begin), &scale, sizeof scale);
+    const float inverse = cache_inverse(scale);
+    const Floats most = broadcast(127.0f), least = broadcast(-127.0f);
+    for (std::int64_t i = begin; i < end; i += 16) {
+      const Floats x = min(most, max(least, load(from + i, lanes(end - i)) * broadcast(inverse)));
+      store_narrow(to + i, inverse > 0.0f ? to_integers(x) : integers(0), end - i);
+    }
+  }
+}
+
+void write_head(DType type, const float* from, std::int64_t size, std::uint8_t* to) {
+  if (type == DType::kS8) return write_bytes(from, size, to);
+  by_vectors(0, size, [&](std::int64_t i, auto mask) {
+    const Floats x = load(from + i, mask);
+    if (type == DType::kF16)
+      store(reinterpret_cast<F16*>(to) + i, x, mask);
+    else
+      store(reinterpret_cast<float*>(to) + i, x, mask);
+  });
+}
+
+// Bytes of a head in the cache.
+std::int64_t head_bytes(DType type, std::int64_t size) {
+  return type == DType::kS8 ? cache_head_bytes(size) : size * (type == DType::kF16 ? 2 : 4);
 }
 
 // Sliced by (sequence, key head), so only the same slice's queries read what it writes to the cache.
 void cached(const void* opaque, const Args& args, int phase, int slice) {
   const State* s = state_of(opaque);
-  const Scratch at = scratch_of(args.workspace, slice, s->g.head);
-  const std::int64_t size = s->g.head, time = s->g.time, width = s->g.kv_dim, queries = s->g.heads / s->g.kv_heads;
+  const DType type = s->g.cache_type;
+  const Scratch at = scratch_of(args.workspace, slice, s->g.head, type != DType::kF32);
+  const std::int64_t size = s->g.head, time = s->g.time, queries = s->g.heads / s->g.kv_heads;
+  const std::int64_t width = head_bytes(type, size), stride = s->g.kv_heads * width;
   const Scoring how = scoring_of(s);
   const Range items = range_of(s, phase, slice);
   for (std::int64_t i = items.begin; i < items.end; ++i) {
     const Head first = head_of(s, f32_in(s, args, 0), i * queries);
     const CacheRows rows = cache_rows(s->g, s32_in(s, args, 4), first.batch);
-    float* const keys = f32_out(s, args, 1) + first.group * size;
-    float* const values = f32_out(s, args, 2) + first.group * size;
+    auto* const keys = static_cast<std::uint8_t*>(args.outputs[1]) + first.group * width;
+    auto* const values = static_cast<std::uint8_t*>(args.outputs[2]) + first.group * width;
     const std::int64_t held = s32_in(s, args, 3)[first.batch];
     const bool fits = has_room(s->g, s->attrs.window, rows, held);
     for (std::int64_t t = 0; fits && t < time; ++t) {
-      const std::int64_t row = row_of(rows, held + t) * width;
-      for (std::int64_t d = 0; d < size; ++d) {
-        keys[row + d] = first.k[t * first.stride + d];
-        values[row + d] = first.v[t * first.stride + d];
-      }
+      const std::int64_t row = row_of(rows, held + t) * stride;
+      write_head(type, first.k + t * first.stride, size, keys + row);
+      write_head(type, first.v + t * first.stride, size, values + row);
     }
     for (std::int64_t h = 0; h < queries; ++h) {
       const Head head = head_of(s, f32_in(s, args, 0), i * queries + h);
@@ -186,7 +261,8 @@ void cached(const void* opaque, const Args& args, int phase, int slice) {
       for (std::int64_t t = 0; !fits && t < time; ++t)
         for (std::int64_t d = 0; d < size; ++d) y[t * s->g.dim + d] = 0.0f;
       if (fits)
-        attend(head.q, head.stride, {keys, values, width, rows}, held, time, size, how, at, y, s->g.dim, nullptr);
+        attend(head.q, head.stride, {keys, values, stride, rows, type, at.widened}, held, time, size, how, at, y,
+               s->g.dim, nullptr);
     }
   }
 }
@@ -195,10 +271,11 @@ void cached(const void* opaque, const Args& args, int phase, int slice) {
 
 bool prepare_attention(const Problem& problem, Plan& plan) {
   const bool whole = problem.op == Op::kAttention;
-  State* s = new_state(problem, plan, whole ? forward : cached);
+  State* s = new_state(problem, plan, whole ? forward : cached, whole ? Takes::kF32 : Takes::kHalf);
   if (!s) return false;
+  const bool widens = !whole && s->g.cache_type != DType::kF32;
   cut(s, plan, 0, s->g.batch * (whole ? s->g.heads : s->g.kv_heads), s->g.count * (whole ? s->g.time : s->g.table));
-  plan.workspace_bytes = bytes_of(s->slices[0] * floats_of(s->g.head), sizeof(float));
+  plan.workspace_bytes = bytes_of(s->slices[0] * floats_of(s->g.head, widens), sizeof(float));
   return true;
 }
 

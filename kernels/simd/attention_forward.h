@@ -7,18 +7,18 @@
 namespace mlx::kernels::MLX_ISA {
 namespace {
 
-// One slice's scratch; see floats_of.
+// One slice's scratch; see floats_of. `widened`: room for a block of keys and one of values in f32, if `widens`.
 struct Scratch {
-  float *x, *scores, *sums, *max, *total, *factor;
+  float *x, *scores, *sums, *max, *total, *factor, *widened;
 };
-inline std::int64_t floats_of(std::int64_t size) {
-  return 2 * kTile * ((size + 15) / 16 * 16) + kKeys * kTile + 3 * kTile;
+inline std::int64_t floats_of(std::int64_t size, bool widens = false) {
+  return 2 * kTile * ((size + 15) / 16 * 16) + kKeys * kTile + 3 * kTile + (widens ? 2 * kKeys * size : 0);
 }
-inline Scratch scratch_of(void* workspace, int slice, std::int64_t size) {
+inline Scratch scratch_of(void* workspace, int slice, std::int64_t size, bool widens = false) {
   const std::int64_t tile = kTile * ((size + 15) / 16 * 16);
-  float* x = static_cast<float*>(workspace) + slice * floats_of(size);
+  float* x = static_cast<float*>(workspace) + slice * floats_of(size, widens);
   float *scores = x + tile, *sums = scores + kKeys * kTile, *max = sums + tile;
-  return {x, scores, sums, max, max + kTile, max + 2 * kTile};
+  return {x, scores, sums, max, max + kTile, max + 2 * kTile, max + 3 * kTile};
 }
 
 // Sums of values, which are `size` wide: multiplied by `factor`, or divided by `total` and written to y.

@@ -8,7 +8,7 @@
 // change a bit.
 #include <algorithm>
 
-#include "kernels/simd/lanes.h"
+#include "kernels/simd/rounding.h"
 
 namespace mlx::kernels::MLX_ISA {
 namespace {
@@ -22,7 +22,6 @@ constexpr std::int64_t kCached =
 constexpr std::int64_t kBlock = 96;  // rows whose sums lie beside them
 constexpr int kFewRows = 4, kManyRows = 6;  // of a strip
 constexpr std::int64_t kWaiting = 16;       // rows that memory may be too slow for
-constexpr float kSmallest = 0x1p-100f;      // all of a group below it count as 0
 
 struct Sizes {
   std::int64_t rows, k, n, groups, group;
@@ -66,30 +65,11 @@ Rounded rounded_of(const Sizes& z, void* workspace) {
   return {x, scales, reinterpret_cast<std::int32_t*>(scales + z.rows * z.groups)};
 }
 
-std::uint32_t sum_of_lanes(Ints x) {
-  std::int32_t lane[kLanes];
-  store(lane, x);
-  std::uint32_t sum = 0;  // unsigned: of numbers that are not finite it may overflow, and is not used
-  for (const std::int32_t value : lane) sum += static_cast<std::uint32_t>(value);
-  return sum;
-}
-
 void round_group(const float* x, const Sizes& z, std::int8_t* to, float* scale, std::int32_t* start) {
-  Floats largest = zeros(), poison = zeros();  // NaN if one of x is not finite
-  for (std::int64_t i = 0; i < z.group; i += kLanes) {
-    const Floats value = load(x + i);
-    largest = max(abs(value), largest);
-    poison = poison + (value - value);
-  }
-  const float most = lane_max(largest);
-  const Floats inverse = broadcast(most >= kSmallest ? 127.0f / most : 0.0f);
+  const Rounding rounding = rounding_of(x, z.group);
   Ints sum = integers(0);
-  for (std::int64_t i = 0; i < z.group; i += kLanes) {
-    const Ints value = to_integers(load(x + i) * inverse);
-    sum = sum + value;
-    store_narrow(to + i, value, kLanes);
-  }
-  *scale = most / 127.0f + lane_sum(poison);
+  for (std::int64_t i = 0; i < z.group; i += kLanes) sum = sum + round_sixteen(x + i, rounding.inverse, to + i);
+  *scale = rounding.scale;
   *start = static_cast<std::int32_t>(-static_cast<std::uint32_t>(z.offset()) * sum_of_lanes(sum));
 }
 
@@ -110,12 +90,6 @@ struct Product {
   const float* bias;  // null for none
   float* y;
 };
-
-inline Ints four_of(const std::int8_t* from) {
-  std::int32_t terms;
-  __builtin_memcpy(&terms, from, sizeof terms);
-  return integers(terms);
-}
 
 // Loads so many lines of weights, which are needed later, into the first cache.
 template <int Lines>

@@ -230,6 +230,10 @@ template <int kBits>
 inline Ints shifted_right(Ints x) {  // as unsigned numbers
   return {_mm256_srli_epi32(x.a, kBits), _mm256_srli_epi32(x.b, kBits)};
 }
+template <int kBits>
+inline Ints shifted_left(Ints x) {
+  return {_mm256_slli_epi32(x.a, kBits), _mm256_slli_epi32(x.b, kBits)};
+}
 inline Floats to_floats(Ints x) {
   return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
 }
@@ -413,6 +417,12 @@ inline __m256i dot_bytes_half(__m256i w, __m256i x) {
 }
 inline Ints dot_bytes(Ints w, Ints x, Ints sum) {
   return {_mm256_add_epi32(sum.a, dot_bytes_half(w.a, x.a)), _mm256_add_epi32(sum.b, dot_bytes_half(w.b, x.b))};
+}
+// The same of bytes w from 0 to 127.
+inline Ints dot_unsigned(Ints w, Ints x, Ints sum) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  return {_mm256_add_epi32(sum.a, _mm256_madd_epi16(_mm256_maddubs_epi16(w.a, x.a), ones)),
+          _mm256_add_epi32(sum.b, _mm256_madd_epi16(_mm256_maddubs_epi16(w.b, x.b), ones))};
 }
 inline Ints dot_low(Ints x, Ints weights, Ints sum) {
   return dot(x, weights, sum);

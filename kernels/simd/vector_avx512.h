@@ -197,6 +197,10 @@ template <int kBits>
 inline Ints shifted_right(Ints x) {  // as unsigned numbers
   return {_mm512_srli_epi32(x.v, kBits)};
 }
+template <int kBits>
+inline Ints shifted_left(Ints x) {
+  return {_mm512_slli_epi32(x.v, kBits)};
+}
 inline Floats to_floats(Ints x) {
   return {_mm512_cvtepi32_ps(x.v)};
 }
@@ -318,6 +322,10 @@ inline void copy_terms(const void* from, Term* to, std::int64_t n) {
 constexpr int kByteOffset = 128;
 inline Ints dot_bytes(Ints w, Ints x, Ints sum) {
   return {_mm512_dpbusd_epi32(sum.v, w.v, x.v)};
+}
+// The same of bytes w from 0 to 127.
+inline Ints dot_unsigned(Ints w, Ints x, Ints sum) {
+  return dot_bytes(w, x, sum);
 }
 // Sums the products of the 16-bit numbers in the lower halves of the lanes.
 inline Ints dot_low(Ints x, Ints weights, Ints sum) {

@@ -91,6 +91,8 @@ void each_attr(AttrsType& attrs, Visitor&& visit) {
   visit("keep_dims", attrs.keep_dims);
   visit("transpose_a", attrs.transpose_a);
   visit("transpose_b", attrs.transpose_b);
+  visit("blocks", attrs.blocks);
+  visit("block_rows", attrs.block_rows);
 }
 
 struct Writer {

@@ -68,6 +68,10 @@ ByteView Weight::data() const {
   return data_;
 }
 
+ByteView Weight::stored_data() const {
+  return half_ ? half_->data() : data();
+}
+
 void Weight::release() const {
   if (backing_.release) backing_.release(data_);
 }
@@ -170,7 +174,8 @@ Tensor Weights::tensor(std::string_view name) const {
 
 std::size_t Weights::bytes() const {
   std::size_t bytes = 0;
-  for (const auto& [name, weight] : weights_) bytes += weight->shape().bytes();
+  for (const auto& [name, weight] : weights_)
+    bytes += static_cast<std::size_t>(weight->shape().count()) * kernels::size_of(weight->stored());
   return bytes;
 }
 

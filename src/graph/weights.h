@@ -3,7 +3,7 @@
 //
 // Forms that kernels derive from a weight (packed, or copied to a GPU) are made once for all sessions and shape buckets
 // that use them, and freed with the last of these. What is only packed does not stay in memory a second time: pages of
-// a mapped file are given back, and a late weight is packed as it is stored, or else widened, packed and freed.
+// a mapped file are given back, and a late weight is packed or read as it is stored, or else widened, packed and freed.
 //
 // Thread-safe: any thread may call any of it.
 #pragma once
@@ -44,9 +44,10 @@ class Weight {
   const kernels::Shape& shape() const { return shape_; }
   bool late() const { return half_ != nullptr; }
   kernels::DType stored() const { return half_ ? half_->shape_.dtype : shape_.dtype; }
-  ByteView data() const;  // that of a late weight is widened the first time, and kept
-  bool kept() const;      // whether data() takes memory, or a mapped file
-  void release() const;   // the memory of data(), if it can be had again
+  ByteView data() const;         // that of a late weight is widened the first time, and kept
+  ByteView stored_data() const;  // of the type stored()
+  bool kept() const;             // whether data() takes memory, or a mapped file
+  void release() const;          // the memory of data(), if it can be had again
 
   // What plan.pack() writes for this weight, which the graph sees as `shape`, and its scales (null for none; they live
   // as long as forms with them are in use). Two plans get the same bytes if they have the same layout
@@ -110,7 +111,7 @@ class Weights {
   Tensors tensors() const;                     // a copy, to be changed
   Tensor tensor(std::string_view name) const;  // a copy of one; throws kNotFound
 
-  std::size_t bytes() const;         // of the tensors
+  std::size_t bytes() const;         // of the tensors, as they are stored
   std::size_t packed_bytes() const;  // of the packed forms in use
   std::int64_t times_packed() const;
 

@@ -17,6 +17,7 @@
 #include "base/fd.h"
 #include "base/parallel.h"
 #include "graph/session/machine_peak.h"
+#include "kernels/block_type.h"
 #include "kernels/device.h"
 #include "kernels/geometry.h"
 #include "kernels/table.h"
@@ -157,8 +158,8 @@ void linear(Entries& entries, std::int64_t n, std::int64_t k, std::int64_t o) {
   }
 }
 
-// With weights of four and eight bits in groups of 32: of a language model that reads a prompt or decodes. When it
-// decodes, weights come from memory.
+// With weights of four and eight bits in groups of 32, and in blocks: of a language model that reads a prompt or
+// decodes. When it decodes, weights come from memory.
 void linear_groups(Entries& entries, std::int64_t n, std::int64_t k, std::int64_t o) {
   constexpr std::int64_t kDecoding = 16;
   constexpr int kModel = 24;
@@ -180,6 +181,19 @@ void linear_groups(Entries& entries, std::int64_t n, std::int64_t k, std::int64_
                      {f32({n, o})},
                      flops,
                      copies});
+  for (std::int64_t number = kQ2K; number <= kQ6K; ++number) {
+    const BlockType& type = *find_block_type(number);
+    Attrs attrs;
+    attrs.blocks = int_list({number}), attrs.block_rows = int_list({o});
+    const std::string kind = type.name;
+    entries.push_back({"linear " + kind + " groups " + shape,
+                       Op::kLinearBlocks,
+                       attrs,
+                       {f32({n, k}), tensor(DType::kU8, {o * k / kBlockWeights * type.bytes})},
+                       {f32({n, o})},
+                       flops,
+                       copies});
+  }
 }
 
 void images(Entries& entries, std::int64_t n, std::int64_t size, std::int64_t c) {

@@ -392,7 +392,7 @@ std::vector<Case> all_cases() {
   Cases cases;
   for (void (*add)(Cases&) :
        {pointwise, stochastic_depth, optimizers, gradients, gradient_scales, batch_norm, layer_norm, pools, losses,
-        embeddings, linear, convolutions, residual_norms, in_half, in_groups, images, primitives})
+        embeddings, linear, convolutions, residual_norms, in_half, in_groups, in_blocks, images, primitives})
     add(cases);
   add_sequence_cases(cases);
   return cases;

@@ -51,6 +51,7 @@ void residual_norms(Cases& cases);
 void in_half(Cases& cases);  // and in tf32
 void images(Cases& cases);   // from bytes
 void in_groups(Cases& cases);
+void in_blocks(Cases& cases);
 void primitives(Cases& cases);
 
 }  // namespace mlx::kernels::test

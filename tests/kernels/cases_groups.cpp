@@ -1,9 +1,67 @@
-// The problems of linear layers with weights in groups (kernels/op_list.h, kLinearGroups).
+// The problems of linear layers with weights in groups and in blocks (kernels/op_list.h, kLinearGroups, kLinearBlocks).
 #include <fmt/format.h>
 
 #include "cases.h"
+#include "kernels/block_type.h"
 
 namespace mlx::kernels::test {
+namespace {
+
+// Rows of blocks with random integers and parts, and scales that make weights of about 1.
+void add_blocks(const BlockType& type, std::int64_t count, std::uint64_t seed, Tensor& to) {
+  const Tensor bytes = integers(DType::kU8, {count, type.bytes}, 0, 255, seed);
+  const Tensor scales = uniform({count, 2}, 0.0f, 1e-3f, seed + 1);
+  std::vector<char> out = bytes.bytes;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::uint8_t* const block = reinterpret_cast<std::uint8_t*>(out.data()) + i * type.bytes;
+    UnpackedBlock unpacked;
+    unpack_block(type, block, unpacked);
+    unpacked.scale = to_f16(scales.data<float>()[2 * i] - 2e-4f),
+    unpacked.low = to_f16(scales.data<float>()[2 * i + 1]);
+    pack_block(type, unpacked, block);
+  }
+  to.bytes.insert(to.bytes.end(), out.begin(), out.end());
+  to.shape.dims[0] = static_cast<std::int64_t>(to.bytes.size());
+}
+
+}  // namespace
+
+void in_blocks(Cases& cases) {
+  struct Run {
+    std::int64_t type, rows;
+  };
+  struct Sizes {
+    std::int64_t rows, k;
+    std::vector<Run> runs;
+  };
+  for (const Sizes& z : {Sizes{0, 256, {{kQ4K, 3}}}, Sizes{1, 256, {{kQ2K, 1}}}, Sizes{1, 512, {{kQ3K, 17}}},
+                         Sizes{1, 1024, {{kQ4K, 100}}}, Sizes{2, 768, {{kQ5K, 16}}}, Sizes{3, 256, {{kQ6K, 31}}},
+                         Sizes{8, 512, {{kQ4K, 33}, {kQ6K, 15}}}, Sizes{19, 512, {{kQ2K, 5}, {kQ3K, 16}, {kQ5K, 40}}},
+                         Sizes{5, 256, {{kQ2K, 4}, {kQ3K, 1}, {kQ4K, 2}, {kQ5K, 3}, {kQ6K, 20}}}}) {
+    Tensor w = zeros(DType::kU8, {0});
+    Attrs attrs;
+    std::string name = fmt::format("{}x{}", z.rows, z.k);
+    std::int64_t n = 0;
+    for (const Run& run : z.runs) {
+      const BlockType& type = *find_block_type(run.type);
+      add_blocks(type, run.rows * z.k / kBlockWeights, static_cast<std::uint64_t>(3 + run.type), w);
+      attrs.blocks.at[static_cast<std::size_t>(attrs.blocks.count++)] = run.type;
+      attrs.block_rows.at[static_cast<std::size_t>(attrs.block_rows.count++)] = run.rows;
+      name += fmt::format(", {} {}", run.rows, type.name);
+      n += run.rows;
+    }
+    const Tensor x = uniform({z.rows, z.k}, -3.0f, 3.0f, 1);
+    const std::vector<Shape> y{f32({z.rows, n})};
+    cases.push_back({name, Op::kLinearBlocks, attrs, {x, w}, y, {}, {}});
+    cases.push_back({name + ", bias", Op::kLinearBlocks, attrs, {x, w, random({n}, 5)}, y, {}, {}});
+    cases.push_back({name + ", odd", Op::kLinearBlocks, attrs, {odd(x), w}, y, {}, {}});
+    cases.push_back(
+        {name + ", tiny", Op::kLinearBlocks, attrs, {uniform({z.rows, z.k}, -1e-38f, 1e-38f, 7), w}, y, {}, {}});
+    if (z.runs.size() > 1) continue;
+    const Tensor ids = integers(DType::kS32, {z.rows, 2}, -1, static_cast<int>(n), 6);
+    cases.push_back({name + ", embedding", Op::kEmbeddingBlocks, attrs, {ids, w}, {f32({z.rows, 2, z.k})}, {}, {}});
+  }
+}
 
 void in_groups(Cases& cases) {
   struct Sizes {

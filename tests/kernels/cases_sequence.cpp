@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "cases.h"
+#include "kernels/cache_bytes.h"
 
 namespace mlx::kernels::test {
 namespace {
@@ -119,6 +120,40 @@ void attention_of(Cases& cases, const SequenceSizes& s, const Tensor& qkv) {
 }
 
 // A cache whose blocks the sequences have in no order; with another table, the last one lacks a block.
+// Keys or values in eight bits, with scales.
+Tensor cache_in_bytes(std::int64_t rows, std::int64_t block, const SequenceSizes& s, std::uint64_t seed) {
+  const std::int64_t head = cache_head_bytes(s.size), heads = rows * block * s.kv_heads;
+  Tensor out = integers(DType::kS8, {rows, block, s.kv_heads * head}, -127, 127, seed);
+  const Tensor scales = uniform({heads * head}, 0.001f, 0.03f, seed + 1);
+  for (std::int64_t i = 0; i < heads; ++i)
+    for (std::int64_t at = s.size; at < head; at += 2) {
+      const F16 scale = to_f16(scales.data<float>()[i * head + at]);
+      std::memcpy(out.bytes.data() + i * head + at, &scale, sizeof scale);
+    }
+  return out;
+}
+
+// Caches of fewer bytes, whose rows follow one another.
+void attention_in_small_caches(Cases& cases, const SequenceSizes& s, const Attrs& attrs, const Tensor& qkv,
+                               std::int64_t most) {
+  const std::int64_t rows = s.time + 45;
+  const Dims dims{s.batch, rows, s.kv_heads * s.size};
+  for (const DType type : {DType::kF16, DType::kS8}) {
+    const bool bytes = type == DType::kS8;
+    const Tensor keys = bytes ? cache_in_bytes(s.batch, rows, s, 6) : stored(random(dims, 6), type),
+                 values = bytes ? cache_in_bytes(s.batch, rows, s, 8) : stored(random(dims, 8), type);
+    for (const bool strange : {false, true})
+      cases.push_back(
+          {fmt::format("{} up to {}, cache {}{}", title(s), most, name_of(type), strange ? ", odd" : ""),
+           Op::kAttentionCached,
+           attrs,
+           {strange ? odd(qkv) : qkv, keys, values, integers(DType::kS32, {s.batch}, 0, static_cast<int>(most), 5)},
+           {f32({s.batch, s.time, s.heads * s.size}), keys.shape, values.shape},
+           {{1, 1}, {2, 2}},
+           {}});
+  }
+}
+
 void attention_in_blocks(Cases& cases, const SequenceSizes& s, const Attrs& attrs, const Tensor& qkv) {
   constexpr std::int64_t kSize = 128, kUnused = 2;
   const std::int64_t of_each = (s.time + 45 + kSize - 1) / kSize, count = s.batch * of_each + kUnused;
@@ -175,6 +210,7 @@ void attention(Cases& cases) {
                        {y, keys.shape, values.shape},
                        {{1, 1}, {2, 2}},
                        {}});
+    if (s.time < 200) attention_in_small_caches(cases, s, attrs, qkv, p);
     if (s.time < 200) attention_in_blocks(cases, s, attrs, qkv);  // decoding tests longer ones (test_decoding.cpp)
   }
 }

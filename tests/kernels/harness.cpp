@@ -347,6 +347,8 @@ Tolerance tolerance_of(const Case& test, std::size_t output, std::string_view ba
     case Op::kTranspose:
     case Op::kArithmetic:
     case Op::kLinearGroups:
+    case Op::kLinearBlocks:
+    case Op::kEmbeddingBlocks:
       return {};  // one rounding or none: the bits agree
     case Op::kAvgPoolBackward:
       return {1e-6, 0.0};  // one division

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "harness.h"
+#include "kernels/cache_bytes.h"
 
 namespace mlx::kernels::test {
 namespace {
@@ -23,7 +24,8 @@ std::vector<Tensor> run(const std::vector<Kernel>& rows, const Case& test) {
 
 // A prompt of `prompt` positions, then `step` at a time.
 void decode_equals_full(const std::vector<Kernel>& rows, std::int64_t kv_heads, std::int64_t time, std::int64_t prompt,
-                        std::int64_t step, std::int64_t window = 0, float cap = 0.0f, bool blocks = false) {
+                        std::int64_t step, std::int64_t window = 0, float cap = 0.0f, bool blocks = false,
+                        DType cache = DType::kF32) {
   constexpr std::int64_t kBatch = 2, kHeads = 4, kSize = 20, kDim = kHeads * kSize;
   CAPTURE(kv_heads);
   CAPTURE(step);
@@ -33,11 +35,20 @@ void decode_equals_full(const std::vector<Kernel>& rows, std::int64_t kv_heads, 
   const std::int64_t kv = kv_heads * kSize, width = kDim + 2 * kv;
   const Tensor qkv = uniform({kBatch, time, width}, -2.0f, 2.0f, 1);
   const auto y_shape = [](std::int64_t count) { return shape_of(DType::kF32, {kBatch, count, kDim}); };
-  const Tensor full = run(rows, {"", Op::kAttention, attrs, {qkv}, {y_shape(time)}, {}, {}})[0];
-  Tensor keys = zeros(DType::kF32, {kBatch, time + 3, kv}), values = keys, table;
+  const std::int64_t row = cache == DType::kS8 ? kv_heads * cache_head_bytes(kSize) : kv;
+  Tensor keys = zeros(cache, {kBatch, time + 3, row}), values = keys, table;
+  const Case at_once = cache == DType::kF32 ? Case{"", Op::kAttention, attrs, {qkv}, {y_shape(time)}, {}, {}}
+                                            : Case{"",
+                                                   Op::kAttentionCached,
+                                                   attrs,
+                                                   {qkv, keys, keys, zeros(DType::kS32, {kBatch})},
+                                                   {y_shape(time), keys.shape, keys.shape},
+                                                   {{1, 1}, {2, 2}},
+                                                   {}};
+  const Tensor full = run(rows, at_once)[0];
   if (blocks) {  // every second one of a sequence
     const std::int64_t of_each = (time + 127) / 128;
-    keys = values = zeros(DType::kF32, {kBatch * of_each, 128, kv});
+    keys = values = zeros(cache, {kBatch * of_each, 128, row});
     table = zeros(DType::kS32, {kBatch, of_each});
     for (std::int64_t i = 0; i < kBatch * of_each; ++i)
       table.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % of_each * kBatch + i / of_each);
@@ -73,6 +84,10 @@ void decode_equals_full(const std::vector<Kernel>& rows) {
   decode_equals_full(rows, 2, 300, 13, 9, 0, 0.0f, true);
   decode_equals_full(rows, 2, 300, 13, 9, 140, 2.0f, true);
   decode_equals_full(rows, 1, 150, 120, 1, 0, 0.0f, true);
+  for (const DType cache : {DType::kF16, DType::kS8}) {  // a prompt at once, in pieces, and step by step
+    decode_equals_full(rows, 2, 150, 70, 1, 0, 0.0f, false, cache);
+    decode_equals_full(rows, 2, 300, 13, 9, 140, 2.0f, true, cache);
+  }
 }
 
 // The first row of a batch against the same row alone.

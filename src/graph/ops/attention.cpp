@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "graph/rule.h"
+#include "kernels/cache_bytes.h"
 
 namespace mlx::graph {
 namespace {
@@ -53,11 +54,15 @@ Ids infer_attention_cached(Graph& graph, const Attrs& attrs, const Ids& inputs, 
   const Dims y = attended(rule, attrs);
   const GroupedHeads heads = grouped_heads(rule, attrs);
   const bool blocks = inputs.size() > 4 && inputs[4] != kNone;
-  for (std::size_t i = 0; i < 3; ++i) rule.require_dtype(i, DType::kF32);
+  rule.require_dtype(0, DType::kF32);
+  const DType type = rule.dtype(1);
+  rule.require(type == DType::kF32 || type == DType::kF16 || type == DType::kS8, "the caches must be f32, f16 or s8");
+  const std::int64_t head = type == DType::kS8 ? kernels::cache_head_bytes(heads.size) : heads.size;
   for (std::size_t i = 1; i < 3; ++i) {
+    rule.require_dtype(i, type);
     rule.require_rank(i, 3);
     const Dims cache = rule.dims(i);
-    rule.require((blocks || cache[0] == y[0]) && cache[2] == Dim::of(heads.keys * heads.size),
+    rule.require((blocks || cache[0] == y[0]) && cache[2] == Dim::of(heads.keys * head),
                  "the cache must have the input's batch, unless it has blocks, and key width");
     rule.require_written_in_place(i);
   }
@@ -142,13 +147,15 @@ std::vector<OpDef> attention_ops() {
        .infer = infer_attention_backward,
        .cost = cost_attention_backward},
       {.op = Op::kAttentionCached,
-       .text = {"qkv[B,T,(H+2G)d], k_cache[B,P,Gd], v_cache[B,P,Gd], positions s32[B], (blocks s32[B,M]) -> "
-                "y[B,T,Hd], k_cache[B,P,Gd], v_cache[B,P,Gd]",
-                "heads kv_heads scale_a cap window",
-                "Attention of T new positions with a cache of keys and values, which are states and written in "
-                "place; positions says how many each sequence holds. A sequence that would outgrow P writes "
-                "nothing and its y is 0. With blocks the caches are [N,P,Gd], P a multiple of 128, and position p of "
-                "sequence b lies in row p mod P of block blocks[b, p / P]."},
+       .text =
+           {"qkv[B,T,(H+2G)d], k_cache f32|f16|s8[B,P,W], v_cache f32|f16|s8[B,P,W], positions s32[B], (blocks "
+            "s32[B,M]) -> y[B,T,Hd], k_cache f32|f16|s8[B,P,W], v_cache f32|f16|s8[B,P,W]",
+            "heads kv_heads scale_a cap window",
+            "Attention of T new positions with a cache of keys and values, which are states and written in "
+            "place; positions says how many each sequence holds. A sequence that would outgrow P writes "
+            "nothing and its y is 0. With blocks the caches are [N,P,W], P a multiple of 128, and position p of "
+            "sequence b lies in row p mod P of block blocks[b, p / P]. W is Gd; in s8 it is G (d + 2 ceil(d / 32)): "
+            "of each head d integers, then a scale in f16 of each 32 of them, max|x| / 127."},
        .infer = infer_attention_cached,
        .cost = cost_attention_cached},
       {.op = Op::kBidirectionalAttention,

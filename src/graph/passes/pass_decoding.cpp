@@ -8,14 +8,17 @@
 #include "graph/op_def.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
+#include "kernels/cache_bytes.h"
 
 namespace mlx::graph {
 namespace {
 
-std::int64_t kv_width(const Node& attention, std::int64_t width) {
+// Of a position's keys, in a cache of that type.
+std::int64_t cache_width(const Node& attention, std::int64_t width, DType type) {
   const std::int64_t heads = attention.attrs.heads;
   const std::int64_t keys = attention.attrs.kv_heads > 0 ? attention.attrs.kv_heads : heads;
-  return width / (heads + 2 * keys) * keys;
+  const std::int64_t head = width / (heads + 2 * keys);
+  return keys * (type == DType::kS8 ? kernels::cache_head_bytes(head) : head);
 }
 
 // The number of positions that the graph supports: the least of all tables and rotations.
@@ -30,11 +33,11 @@ std::int64_t context_of(const Graph& graph) {
 }
 
 // `rows`: the first two dims of the caches.
-void add_cache(Graph& graph, std::size_t at, ValueId positions, ValueId blocks, Dims rows) {
+void add_cache(Graph& graph, std::size_t at, ValueId positions, ValueId blocks, Dims rows, DType type) {
   const Dims qkv = graph.value(graph.nodes[at].inputs[0]).dims;
   const std::string name = graph.nodes[at].name;
-  const Dims cache{rows[0], rows[1], Dim::of(kv_width(graph.nodes[at], qkv[2].size))};
-  const ValueId k = graph.state(name + ".k_cache", cache), v = graph.state(name + ".v_cache", cache);
+  const Dims cache{rows[0], rows[1], Dim::of(cache_width(graph.nodes[at], qkv[2].size, type))};
+  const ValueId k = graph.state(name + ".k_cache", cache, type), v = graph.state(name + ".v_cache", cache, type);
   Node& node = graph.nodes[at];
   node.op = Op::kAttentionCached;
   node.inputs = {node.inputs[0], k, v, positions};
@@ -98,7 +101,7 @@ EncodingGraph to_encoding(const Graph& inference) {
 
 bool decodes_with_cache(const Graph& inference) {
   const auto mixes = [&](const Node& node) {
-    if (keeps_positions(inference, node)) return false;
+    if (keeps_positions(inference, node) || node.op == Op::kEmbeddingBlocks) return false;
     return (kernels::row_of(node.op).primitive && !op_def(node.op).layer) || kernels::row_of(node.op).view;
   };
   if (!is_language_model(inference)) return false;
@@ -106,7 +109,7 @@ bool decodes_with_cache(const Graph& inference) {
          std::ranges::none_of(inference.nodes, mixes);
 }
 
-DecodingGraph to_decoding(const Graph& inference, std::int64_t blocks) {
+DecodingGraph to_decoding(const Graph& inference, std::int64_t blocks, DType cache) {
   if (!decodes_with_cache(inference))
     fail(ErrorKind::kUsage, "the graph is not a language model that can decode with a cache");
   Graph graph = inference;
@@ -122,7 +125,7 @@ DecodingGraph to_decoding(const Graph& inference, std::int64_t blocks) {
     Node& node = graph.nodes[i];
     if (node.op == Op::kAddPositions && node.inputs.size() == 2) node.inputs.push_back(positions);
     if (node.op == Op::kRope && node.inputs.size() == 1) node.inputs.push_back(positions);
-    if (attends(node)) add_cache(graph, i, positions, table, rows);
+    if (attends(node)) add_cache(graph, i, positions, table, rows, cache);
   }
   DecodingGraph out;
   out.graph = remove_dead(graph);

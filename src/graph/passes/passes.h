@@ -195,14 +195,14 @@ bool decodes_with_cache(const Graph& inference);
 // that each sequence already holds. It keeps their keys and values as states NAME.k_cache, NAME.v_cache
 // [batch,context,width]. Names and weights stay. kUsage unless decodes_with_cache(). With `blocks` all sequences share
 // states of so many blocks, [blocks,kCacheBlock,width], and the input blocks s32[batch,context / kCacheBlock, rounded
-// up] says which are a sequence's.
+// up] says which are a sequence's. `cache`: of the states, f32, f16, or s8 with scales (kernels/cache_bytes.h).
 struct DecodingGraph {
   Graph graph;
   ValueId ids = kNone, positions = kNone, blocks = kNone, logits = kNone;
   std::int64_t context = 0;  // the number of positions
 };
 inline constexpr std::int64_t kCacheBlock = 128;  // positions
-DecodingGraph to_decoding(const Graph& inference, std::int64_t blocks = 0);
+DecodingGraph to_decoding(const Graph& inference, std::int64_t blocks = 0, DType cache = DType::kF32);
 // For inference: folds batch norm into the preceding convolution or linear layer (changes `tensors`), and fuses
 // activations.
 Graph fuse(const Graph& inference, Tensors& tensors);

@@ -29,15 +29,10 @@ Weights copy_for(const Graph& graph, const Tensors& tensors) {
 
 void Session::State::fill_pointers(Bucket& bucket) {
   for (Step& each : bucket.steps) {
-    for (std::size_t i = 0; i < each.inputs.size(); ++i) {
-      const bool packed = only_packed(bucket, each, static_cast<int>(i));
-      each.input_pointers[i] = each.inputs[i] == kNone ? nullptr
-                               : packed                ? held[index(root_of(bucket, each, static_cast<int>(i)))].data
-                                                       : address(bucket, each.inputs[i]);
-    }
-    for (std::size_t i = 0; i < each.outputs.size(); ++i) {
+    for (std::size_t i = 0; i < each.inputs.size(); ++i)
+      each.input_pointers[i] = input_of(bucket, each, static_cast<int>(i));
+    for (std::size_t i = 0; i < each.outputs.size(); ++i)
       each.output_pointers[i] = each.outputs[i] == kNone ? nullptr : address(bucket, each.outputs[i]);
-    }
   }
 }
 
@@ -70,6 +65,17 @@ bool Session::State::only_packed(const Bucket& bucket, const Step& each, int at)
   return (at == plan.packed_input || at == plan.packed_scales) && packs_shared(bucket, each);
 }
 
+// What a step's kernel reads at input `at`: a late weight as it is stored if the kernel takes it so, nothing if it is
+// only packed.
+const void* Session::State::input_of(const Bucket& bucket, const Step& each, int at) {
+  const ValueId id = each.inputs[static_cast<std::size_t>(at)];
+  if (id == kNone) return nullptr;
+  const Held& here = held[index(root_of(bucket, each, at))];
+  if (only_packed(bucket, each, at)) return here.data;
+  if (at == each.kernel.plan().stored_input && here.weight) return here.weight->stored_data().data();
+  return address(bucket, id);
+}
+
 void Session::State::pack(const Bucket& bucket, Step& each) {
   device.make_current();  // pack_stale() packs on the pool's threads
   const kernels::Plan& plan = each.kernel.plan();
@@ -100,6 +106,8 @@ void Session::State::pack_stale(Bucket& bucket, const RunOptions& run) {
     bytes += each.kernel.plan().packed_bytes;
   }
   if (stale.empty()) return;
+  // The largest first: while they are packed, weights are in memory twice, and then little else is there.
+  std::ranges::sort(stale, std::greater<>(), [](const Step* each) { return each->kernel.plan().packed_bytes; });
   const double start = profile.on() ? seconds_now() : 0;
   if (stale.size() == 1) {
     pack(bucket, *stale[0]);

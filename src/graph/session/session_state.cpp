@@ -247,8 +247,8 @@ Tiles* Session::State::tiles_for(const RunOptions& run) {
     for (Step& each : lanes.back().steps) {
       for (int at = 0; at < static_cast<int>(each.inputs.size()); ++at) {
         if (each.inputs[static_cast<std::size_t>(at)] == kNone) continue;
-        Held& here = held[index(root_of(lanes.back(), each, at))];
-        if (!only_packed(lanes.back(), each, at)) each.input_pointers[static_cast<std::size_t>(at)] = here.address();
+        const bool is_held = held[index(root_of(lanes.back(), each, at))].exists();
+        if (is_held) each.input_pointers[static_cast<std::size_t>(at)] = input_of(lanes.back(), each, at);
       }
       if (i == 0 && each.kernel.plan().packed_input >= 0) pack(lanes.back(), each);
     }

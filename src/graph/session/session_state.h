@@ -110,6 +110,7 @@ struct Session::State {
   // Whether what a step's kernel packs is a shared weight, with its scales.
   bool packs_shared(const Bucket& bucket, const Step& each) const;
   bool only_packed(const Bucket& bucket, const Step& each, int at) const;
+  const void* input_of(const Bucket& bucket, const Step& each, int at);
   void pack(const Bucket& bucket, Step& each);
   void pack_stale(Bucket& bucket, const RunOptions& run);
   void run_step(Step& step_to_run);

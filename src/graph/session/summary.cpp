@@ -11,6 +11,7 @@
 #include "graph/session/bucket.h"
 #include "graph/session/feeding.h"
 #include "graph/session/tiles.h"
+#include "kernels/block_type.h"
 
 namespace mlx::graph {
 namespace {
@@ -22,8 +23,19 @@ kernels::Shape shape_at(const Graph& graph, ValueId id, const std::vector<std::i
   return absent;
 }
 
+// How many weights there are in so many bytes of blocks.
+std::int64_t in_blocks(const Attrs& attrs, std::int64_t bytes) {
+  std::int64_t rows = 0, column = 0;  // column: bytes of a block of each row
+  for (std::size_t run = 0; run < static_cast<std::size_t>(attrs.blocks.count); ++run) {
+    const kernels::BlockType* const type = kernels::find_block_type(attrs.blocks.at[run]);
+    rows += attrs.block_rows.at[run], column += attrs.block_rows.at[run] * (type ? type->bytes : 0);
+  }
+  return column > 0 ? rows * (bytes / column) * kernels::kBlockWeights : 0;
+}
+
 // Of input `i` of a node, a parameter: weights of four bits are two a byte, and scales of weights are no parameters.
 std::int64_t parameters_in(const Node& node, std::size_t i, const kernels::Shape& shape) {
+  if (i == 1 && node.attrs.blocks.count > 0) return in_blocks(node.attrs, shape.count());
   if (node.op != Op::kLinearGroups || i == 0) return shape.count();
   return i == 2 ? 0 : shape.dtype == DType::kU8 ? 2 * shape.count() : shape.count();
 }
