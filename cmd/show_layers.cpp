@@ -103,13 +103,15 @@ ModelLayers model_layers(registry::Repository& repository, const registry::Versi
   for (const std::string& name : frozen)
     layers.frozen += graph::concrete(layers.model.graph.value(layers.model.graph.find(name)), {}).count();
   layers.training_batch = batch_of(repository, version);
-  // model.json may come from anywhere; planning for weights that are not in the version could ask for any memory.
-  if (layers.summary.weight_bytes <= version.bytes) {
+  // model.json may come from anywhere; planning for weights that are not in the version could ask for any memory. Those
+  // in half precision are as many bytes in the graph again.
+  if (layers.summary.weight_bytes <= 2 * version.bytes) {
     plan_memory(layers, frozen, chosen_backend(repository.environment()));
   } else {
     layers.memory_problem = fmt::format("the graph has weights of {}, the version holds {}",
                                         format_bytes(layers.summary.weight_bytes), format_bytes(version.bytes));
   }
+  layers.summary.weight_bytes = nn::stored_weight_bytes(repository.store(), version.digest);
   return layers;
 }
 

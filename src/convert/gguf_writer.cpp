@@ -72,6 +72,19 @@ FileTensor tensor_of(const Part& part, const nn::DecoderConfig& config, std::opt
   out.shape = part.shape;
   if (part.transposed) std::ranges::reverse(out.shape);
   const auto order = row_order(part, config);
+  if (part.blocks && !wanted) {
+    out.type = static_cast<std::uint32_t>(part.blocks->number);
+    out.bytes = part.block_rows.size();
+    out.make = [part, order] {
+      const auto row_bytes = static_cast<std::size_t>(part.row_bytes());
+      Bytes bytes(part.block_rows.size());
+      for (std::int64_t row = 0; row < part.rows(); ++row)
+        std::memcpy(bytes.data() + static_cast<std::size_t>(order ? order(row) : row) * row_bytes,
+                    part.block_rows.data() + static_cast<std::size_t>(row) * row_bytes, row_bytes);
+      return bytes;
+    };
+    return out;
+  }
   if (part.scales && !wanted) {
     out.type = part.four_bits() ? kQ4_0 : kQ8_0;
     out.make = [part, order] { return blocks_of(part, order); };
@@ -104,8 +117,26 @@ std::uint32_t file_kind(const std::vector<FileTensor>& tensors) {
   std::uint32_t type = kF32;
   for (const FileTensor& tensor : tensors)
     if (tensor.bytes > most) most = tensor.bytes, type = tensor.type;
-  constexpr std::uint32_t kKindQ8_0 = 7, kKindBF16 = 32;
-  return type == kQ8_0 ? kKindQ8_0 : type == kBF16 ? kKindBF16 : type;
+  constexpr std::uint32_t kKindQ8_0 = 7, kKindQ2_K = 10, kKindQ3_K = 12, kKindQ4_K = 15, kKindQ5_K = 17, kKindQ6_K = 18,
+                          kKindBF16 = 32;
+  switch (type) {
+    case kQ8_0:
+      return kKindQ8_0;
+    case kernels::kQ2K:
+      return kKindQ2_K;
+    case kernels::kQ3K:
+      return kKindQ3_K;
+    case kernels::kQ4K:
+      return kKindQ4_K;
+    case kernels::kQ5K:
+      return kKindQ5_K;
+    case kernels::kQ6K:
+      return kKindQ6_K;
+    case kBF16:
+      return kKindBF16;
+    default:
+      return type;
+  }
 }
 
 FilePiece padded_piece(FileTensor tensor) {
@@ -134,8 +165,10 @@ WrittenModel gguf_file(const nn::Model& with_adapters, const WriteOptions& optio
   add_gguf_metadata(decoder.config, name, header, out.warnings);
   constexpr std::uint32_t kQuantization = 2;
   header.add("general.file_type", file_kind(tensors));
-  if (std::ranges::any_of(tensors, [](const FileTensor& each) { return each.type == kQ4_0 || each.type == kQ8_0; }))
-    header.add("general.quantization_version", kQuantization);
+  const auto quantized = [](const FileTensor& each) {
+    return each.type != kF32 && each.type != kF16 && each.type != kBF16;
+  };
+  if (std::ranges::any_of(tensors, quantized)) header.add("general.quantization_version", kQuantization);
   add_gguf_tokenizer(model, decoder.config.vocabulary, name, header, out.warnings);
   for (const FileTensor& tensor : tensors) header.add_tensor(tensor.name, tensor.shape, tensor.type, tensor.bytes);
   OutsideFile whole{file, {piece_of(header.finish())}};

@@ -105,7 +105,7 @@ void refuse_integers(const std::vector<Part>& parts, const std::string& name, co
 WrittenModel hugging_face_folder(const nn::Model& with_adapters, const WriteOptions& options, const std::string& name) {
   const nn::Model model = nn::merged(with_adapters);
   Decoder decoder = decoder_of(model, "transformer.", name);
-  const auto grouped = [](const Part& part) { return part.scales != nullptr; };
+  const auto grouped = [](const Part& part) { return part.scales || part.blocks; };
   if (!options.dtype && std::ranges::any_of(decoder.parts, grouped))
     refuse_integers(decoder.parts, name, model.precision);
   const DType usual = options.dtype.value_or(own_type(decoder.parts.at(0), DType::kF32));  // the embedding's

@@ -13,6 +13,7 @@
 #include "graph/passes/passes.h"
 #include "kernels/half.h"
 #include "nn/decoder_graph.h"
+#include "nn/gguf_model.h"
 
 namespace mlx::convert {
 namespace {
@@ -48,7 +49,11 @@ std::vector<std::string> names_of_inputs(const Graph& graph, const Node& node) {
 
 bool same_nodes(const Graph& graph, const Node& node, const Graph& expected, const Node& as) {
   const bool grouped = node.op == Op::kLinearGroups && as.op == Op::kLinear;
-  return (node.op == as.op || grouped) && node.name == as.name && node.attrs == as.attrs &&
+  const bool in_blocks = (node.op == Op::kLinearBlocks && as.op == Op::kLinear) ||
+                         (node.op == Op::kEmbeddingBlocks && as.op == Op::kEmbedding);
+  graph::Attrs attrs = node.attrs;
+  attrs.blocks = attrs.block_rows = {};
+  return (node.op == as.op || grouped || in_blocks) && node.name == as.name && attrs == as.attrs &&
          names_of_inputs(graph, node) == names_of_inputs(expected, as);
 }
 
@@ -57,9 +62,7 @@ void check_graph(const nn::Model& model, const Graph& expected, const std::strin
   const Graph graph = graph::to_inference(model.graph);
   const auto same = [&](const Node& node, const Node& as) { return same_nodes(graph, node, expected, as); };
   if (std::ranges::equal(graph.nodes, expected.nodes, same)) return;
-  if (model.precision != "f32" &&
-      std::ranges::none_of(graph.nodes, [](const Node& node) { return node.op == Op::kLinearGroups; }))
-    not_in_groups(name, model.precision);
+  if (model.precision != "f32" && nn::precision_of(graph) == "f32") not_in_groups(name, model.precision);
   fail(ErrorKind::kCorrupt, "{}: its graph is not the one that its config.json describes", name);
 }
 
@@ -71,10 +74,39 @@ std::string layer_of(const Graph& graph, const std::string& parameter) {
   return {};
 }
 
+// The parts of a parameter in blocks. Each lies within one run of rows of a type.
+void add_parts_in_blocks(const nn::Model& model, const nn::ParameterSource& source, Part part,
+                         std::vector<Part>& parts) {
+  const graph::ValueId id = model.graph.find(part.parameter + nn::kBlocksSuffix);
+  const auto reads = [&](const Node& node) { return node.inputs.size() > 1 && node.inputs[1] == id; };
+  const auto node = std::ranges::find_if(model.graph.nodes, reads);
+  const graph::Attrs attrs = node == model.graph.nodes.end() ? graph::Attrs{} : node->attrs;
+  ByteView left = part.weight->data();
+  std::size_t run = 0;
+  std::int64_t used = 0;  // rows of it
+  for (const nn::ParameterSource::Part& of : source.parts) {
+    part.name = of.name, part.shape = of.shape;
+    if (run < static_cast<std::size_t>(attrs.blocks.count) && used == attrs.block_rows.at.at(run)) ++run, used = 0;
+    const bool there = run < static_cast<std::size_t>(attrs.blocks.count);
+    part.blocks = there ? kernels::find_block_type(attrs.blocks.at.at(run)) : nullptr;
+    const auto bytes = static_cast<std::size_t>(part.blocks ? part.rows() * part.row_bytes() : 0);
+    if (!part.blocks || part.width() % kernels::kBlockWeights != 0 ||
+        used + part.rows() > attrs.block_rows.at.at(run) || bytes > left.size())
+      fail(ErrorKind::kCorrupt, "the tensor '{}' has other blocks than '{}' needs", part.parameter, part.name);
+    part.block_rows = left.first(bytes);
+    left = left.subspan(bytes), used += part.rows();
+    parts.push_back(part);
+  }
+}
+
 // The parameter's parts in their order.
 void add_parts(const nn::Model& model, const std::string& name, const std::string& layer,
                const nn::ParameterSource& source, std::vector<Part>& parts) {
   Part part{{}, name, {}, weight_of(model, name)};
+  if (WeightPtr blocks = weight_of(model, name + nn::kBlocksSuffix); blocks && !part.weight) {
+    part.weight = std::move(blocks);
+    return add_parts_in_blocks(model, source, std::move(part), parts);
+  }
   if (!part.weight) {
     part.weight = weight_of(model, layer + ".groups");
     part.scales = weight_of(model, layer + ".groups.scales");
@@ -111,6 +143,9 @@ void each_float(const Part& part, std::int64_t row, Take take) {
 }
 
 void read_numbers(const Part& part, std::int64_t row, float* to) {
+  if (part.blocks)
+    return kernels::expand_blocks(*part.blocks, part.block_rows.data() + row * part.row_bytes(),
+                                  part.width() / kernels::kBlockWeights, to);
   if (!part.scales) return each_float(part, row, [&](std::int64_t i, float x) { to[i] = part.plus_one ? x - 1 : x; });
   const GroupedRow grouped = grouped_row(part, row);
   for (std::int64_t i = 0; i < part.width(); ++i) {
@@ -140,6 +175,7 @@ void untie(Decoder& decoder) {
   const Part& head = decoder.parts.back();
   if (rows_of(embedding, DType::kF32) == rows_of(head, DType::kF32)) {
     embedding.weight = head.weight, embedding.scales = head.scales;
+    embedding.blocks = head.blocks, embedding.block_rows = head.block_rows;
     decoder.parts.pop_back();
   } else {
     decoder.config.tie = false;
@@ -160,7 +196,8 @@ Decoder decoder_of(const nn::Model& model, const std::string& prefix, const std:
     if (value.role == graph::Role::kParameter)
       add_parts(model, value.name, layer_of(decoder.graph, value.name), decoder.sources.at(value.name), out.parts);
   const std::string head = decoder.graph.nodes[decoder.graph.nodes.size() - (out.config.logit_cap > 0 ? 2 : 1)].name;
-  if (out.config.tie && weight_of(model, head + ".groups")) {
+  if (out.config.tie &&
+      (weight_of(model, head + ".groups") || weight_of(model, head + ".weight" + nn::kBlocksSuffix))) {
     add_parts(model, head + ".weight", head, {{{"lm_head.weight", {out.config.vocabulary, out.config.width}}}},
               out.parts);
     untie(out);
@@ -169,7 +206,7 @@ Decoder decoder_of(const nn::Model& model, const std::string& prefix, const std:
 }
 
 DType own_type(const Part& part, DType usual) {
-  if (part.scales) return DType::kF32;
+  if (part.scales || part.blocks) return DType::kF32;
   if (!part.plus_one) return part.weight->shape().dtype;
   bool same = true;
   for (std::int64_t row = 0; row < part.rows(); ++row)
@@ -180,7 +217,7 @@ DType own_type(const Part& part, DType usual) {
 Bytes rows_of(const Part& part, DType as, const std::function<std::int64_t(std::int64_t)>& order) {
   Bytes out(part.bytes(as));
   const std::size_t element = size_of(as), row_bytes = static_cast<std::size_t>(part.width()) * element;
-  const bool copied = !part.scales && !part.plus_one && part.weight->shape().dtype == as;
+  const bool copied = !part.scales && !part.blocks && !part.plus_one && part.weight->shape().dtype == as;
   std::vector<float> numbers(static_cast<std::size_t>(part.width()));
   for (std::int64_t row = 0; row < part.rows(); ++row) {
     std::uint8_t* const to = out.data() + static_cast<std::size_t>(order ? order(row) : row) * row_bytes;

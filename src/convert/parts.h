@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/block_type.h"
 #include "nn/decoder_config.h"
 #include "nn/model.h"
 
@@ -19,6 +20,8 @@ struct Part {
   std::vector<std::int64_t> shape;  // there
   std::shared_ptr<const graph::Weight> weight;
   std::shared_ptr<const graph::Weight> scales{};  // of weights that are integers in groups
+  const kernels::BlockType* blocks = nullptr;     // of weights in blocks
+  ByteView block_rows{};                          // those of this part
   std::int64_t row = 0;                           // the first one
   bool transposed = false;                        // rows are columns there
   bool plus_one = false;                          // 1 less there
@@ -26,6 +29,7 @@ struct Part {
   std::int64_t rows() const { return shape[transposed ? 1 : 0]; }
   std::int64_t width() const { return shape.size() < 2 ? 1 : shape[transposed ? 0 : 1]; }
   bool four_bits() const { return scales && weight->shape().dtype == kernels::DType::kU8; }
+  std::int64_t row_bytes() const { return width() / kernels::kBlockWeights * blocks->bytes; }  // in blocks
   std::int64_t group() const { return width() / scales->shape().dims[0]; }  // inputs that share a scale
   std::uint64_t bytes(kernels::DType as) const {
     return static_cast<std::uint64_t>(rows() * width()) * kernels::size_of(as);
@@ -43,8 +47,8 @@ struct Decoder {
 // in another way than in groups; kCorrupt if its graph is not the one of its architecture.
 Decoder decoder_of(const nn::Model& model, const std::string& prefix, const std::string& name);
 
-// The type that loses nothing: the stored one, or f32 for integers. Of what is 1 less there it is `usual`, if every
-// number comes back by adding 1 in f32.
+// The type that loses nothing: the stored one, or f32 for integers and blocks. Of what is 1 less there it is `usual`,
+// if every number comes back by adding 1 in f32.
 kernels::DType own_type(const Part& part, kernels::DType usual);
 // The numbers as they lie there, or with a row for each of the model's rows, which `order` may place elsewhere: row i
 // becomes row order(i).

@@ -76,7 +76,7 @@ nn::Model without_head(nn::Model model) {
   const bool language = graph::is_language_model(graph);
   const graph::Node* head = language ? node_that_makes(graph, graph.outputs[0]) : nullptr;
   if (head && head->op == Op::kSoftCap) head = node_that_makes(graph, head->inputs[0]);
-  if (!head || (head->op != Op::kLinear && head->op != Op::kLinearGroups))
+  if (!head || (head->op != Op::kLinear && head->op != Op::kLinearGroups && head->op != Op::kLinearBlocks))
     fail(ErrorKind::kUsage, "the graph is no encoder, and not a language model that ends with a linear layer");
   graph.outputs = {head->inputs[0]};
   model.graph = graph::remove_dead(graph);

@@ -10,9 +10,9 @@
 
 namespace mlx::nn {
 
-// What a type becomes: itself, integers in groups of 32 with a scale in f16 each (kernels/op_list.h, kLinearGroups)
-// without a loss, or numbers of f32.
-enum class GgufForm : std::uint8_t { kFloat, kFour, kEight, kExpanded };
+// What a type becomes: itself, in floats or in blocks of 256 (kernels/block_type.h); integers in groups of 32 with a
+// scale in f16 each (kernels/op_list.h, kLinearGroups) without a loss; or numbers of f32.
+enum class GgufForm : std::uint8_t { kFloat, kBlocks, kFour, kEight, kExpanded };
 
 struct GgufType {
   std::uint32_t number;  // ggml_type

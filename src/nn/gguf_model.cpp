@@ -54,18 +54,21 @@ struct Piece {
   }
 };
 
-// What a parameter is made of: the pieces' numbers, or of those in groups their integers or their scales.
+// What a parameter is made of: the pieces' numbers, or of those in groups their integers or their scales, or their
+// blocks.
 struct Recipe {
-  enum class What : std::uint8_t { kNumbers, kIntegers, kScales } what = What::kNumbers;
+  enum class What : std::uint8_t { kNumbers, kIntegers, kScales, kBlocks } what = What::kNumbers;
   std::vector<Piece> pieces;
   kernels::Shape shape{};
 };
 using Recipes = std::map<std::string, Recipe>;
 
-// A type for all pieces of a layer: theirs, integers of eight bits for all that are integers, or f32.
+// A type for all pieces of a layer: theirs, blocks, integers of eight bits for all that are in groups, or f32.
 GgufForm form_of(const std::vector<Piece>& pieces) {
   const auto same = [&](const Piece& piece) { return piece.tensor.type == pieces[0].tensor.type; };
   if (std::ranges::all_of(pieces, same)) return pieces[0].tensor.type->form;
+  const auto in_blocks = [](const Piece& piece) { return piece.tensor.type->form == GgufForm::kBlocks; };
+  if (std::ranges::all_of(pieces, in_blocks)) return GgufForm::kBlocks;
   const auto grouped = [](const Piece& piece) {
     return piece.tensor.type->form == GgufForm::kFour || piece.tensor.type->form == GgufForm::kEight;
   };
@@ -130,6 +133,17 @@ Bytes integers_of(const Recipe& recipe, const std::string& name, const std::stri
   return out;
 }
 
+Bytes blocks_of(const Recipe& recipe) {
+  Bytes out;
+  out.reserve(recipe.shape.bytes());
+  for (const Piece& piece : recipe.pieces)
+    for (std::int64_t row = 0; row < piece.rows(); ++row) {
+      const ByteView bytes = piece.row(row);
+      out.insert(out.end(), bytes.begin(), bytes.end());
+    }
+  return out;
+}
+
 Bytes scales_of(const Recipe& recipe) {
   Bytes out(recipe.shape.bytes());
   const std::int64_t rows = recipe.shape.dims[1];
@@ -166,8 +180,9 @@ std::vector<Piece> pieces_of(const ParameterSource& source, const DecoderConfig&
 
 graph::ValueId add_recipe(Graph& graph, Recipes& recipes, const std::string& name, Recipe recipe) {
   const kernels::Shape& shape = recipe.shape;
-  const graph::ValueId id =
-      graph.parameter(name, {graph::Dim::of(shape.dims[0]), graph::Dim::of(shape.dims[1])}, shape.dtype);
+  graph::Dims dims;
+  for (int i = 0; i < shape.rank; ++i) dims.push_back(graph::Dim::of(shape.dims[static_cast<std::size_t>(i)]));
+  const graph::ValueId id = graph.parameter(name, dims, shape.dtype);
   recipes[name] = std::move(recipe);
   return id;
 }
@@ -199,15 +214,40 @@ void use_groups(Graph& graph, std::size_t at, std::vector<Piece> pieces, GgufFor
   node.inputs = std::move(inputs);
 }
 
-// The recipes of all parameters. Layers of integers in groups are replaced in the graph.
+// Gives node `at`, a linear layer or an embedding, weights in blocks. A head that shares the embedding's weights shares
+// their blocks.
+void use_blocks(Graph& graph, std::size_t at, std::vector<Piece> pieces, Recipes& recipes) {
+  const std::string name = graph.value(graph.nodes[at].inputs[1]).name + kBlocksSuffix;
+  graph::Attrs attrs;
+  kernels::Shape shape;
+  shape.dtype = DType::kU8, shape.rank = 1;
+  for (const Piece& piece : pieces) {
+    attrs.blocks.at[static_cast<std::size_t>(attrs.blocks.count++)] = piece.tensor.type->number;
+    attrs.block_rows.at[static_cast<std::size_t>(attrs.block_rows.count++)] = piece.rows();
+    shape.dims[0] += piece.rows() * piece.tensor.row_bytes();
+  }
+  graph::ValueId weights = graph.find(name);
+  if (weights == graph::kNone)
+    weights = add_recipe(graph, recipes, name, {Recipe::What::kBlocks, std::move(pieces), shape});
+  graph::Node& node = graph.nodes[at];
+  node.op = node.op == Op::kLinear ? Op::kLinearBlocks : Op::kEmbeddingBlocks;
+  node.attrs = attrs;
+  node.inputs[1] = weights;
+}
+
+// The recipes of all parameters. Layers of integers in groups or blocks are replaced in the graph.
 Recipes recipes_of(OutsideGraph& decoder, const DecoderConfig& config, const GgufTensors& file) {
   Recipes recipes;
   Graph& graph = decoder.graph;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (graph.nodes[i].op != Op::kLinear) continue;
+    const bool linear = graph.nodes[i].op == Op::kLinear;
+    if (!linear && graph.nodes[i].op != Op::kEmbedding) continue;
     std::vector<Piece> pieces = pieces_of(decoder.sources.at(graph.value(graph.nodes[i].inputs[1]).name), config, file);
     const GgufForm form = form_of(pieces);
-    if (form == GgufForm::kFour || form == GgufForm::kEight) use_groups(graph, i, std::move(pieces), form, recipes);
+    if (form == GgufForm::kBlocks)
+      use_blocks(graph, i, std::move(pieces), recipes);
+    else if (linear && (form == GgufForm::kFour || form == GgufForm::kEight))
+      use_groups(graph, i, std::move(pieces), form, recipes);
   }
   graph = graph::remove_dead(graph);
   for (const graph::Value& value : graph.values) {
@@ -239,6 +279,8 @@ LateTensors late_weights_of(Recipes recipes, std::shared_ptr<const GgufTensors> 
         return integers_of(recipe, name, file->place);
       case Recipe::What::kScales:
         return scales_of(recipe);
+      case Recipe::What::kBlocks:
+        return blocks_of(recipe);
       default:
         return numbers_of(recipe);
     }

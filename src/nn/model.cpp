@@ -294,6 +294,17 @@ Model load_model(const store::Store& store, const Digest& manifest) {
   return read_model(files_of(store, manifest));
 }
 
+std::size_t stored_weight_bytes(const store::Store& store, const Digest& manifest) {
+  const store::Entry entry = file_of(store, manifest, kWeightsFile);
+  const store::BlobReader reader = store.open_blob(entry.content);
+  const LateTensors tensors = late_tensors(
+      reader.size(), [&](std::uint64_t at, void* to, std::size_t count) { reader.read_at(at, to, count); },
+      fmt::format("version {}: {}", manifest.brief(), kWeightsFile));
+  std::size_t bytes = 0;
+  for (const auto& [name, shape] : tensors.shapes) bytes += shape.bytes();
+  return bytes;
+}
+
 Model load_model_as_stored(const store::Store& store, const Digest& manifest) {
   return read_as_stored(files_of(store, manifest));
 }

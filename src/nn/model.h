@@ -28,12 +28,16 @@ struct Model {
   data::Preprocessing preprocessing;  // with the tokenizer of a language model
   std::vector<std::string> labels;
   std::string data;                 // canonical JSON: dataset digest and the splits used
-  std::string precision = "f32";    // "f32", "int8", "int4"
+  std::string precision = "f32";    // precision_of(), "int8" of a model with ranges of its activations too
   std::string numerics = "native";  // how it was trained: "native", "portable"
   // Files that an outside model came with, by name, as they were: a chat template, a config. No part of what it
   // computes.
   std::map<std::string, std::string> kept{};
 };
+
+// The type of weights with the fewest bits: "q2_k", "q3_k", "int4", "q4_k", "q5_k", "q6_k", "int8"; "f32" if no layer
+// has integers in groups or blocks.
+std::string precision_of(const graph::Graph& graph);
 
 // The files of a version. Their bytes are deterministic.
 Json model_json(const Model& model);
@@ -56,6 +60,8 @@ FolderModel load_model_folder(const std::string& folder);
 bool is_model_folder(const std::string& folder);
 // The same, but weights that are stored in half precision where the graph has f32 stay so: to be rounded, not to run.
 Model load_model_as_stored(const store::Store& store, const Digest& manifest);
+// The bytes of the weights as they are stored, which is what they take in memory.
+std::size_t stored_weight_bytes(const store::Store& store, const Digest& manifest);
 // load_model without the weights.
 Model load_description(const store::Store& store, const Digest& manifest);
 // Weights as the graph has them: those in half precision count as f32 (late weights), the others are shared.

@@ -4,12 +4,14 @@
 #include "nn/model_json.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "base/error.h"
 #include "base/json.h"
 #include "data/kind.h"
+#include "kernels/block_type.h"
 #include "nn/family.h"
 
 namespace mlx::nn {
@@ -21,7 +23,9 @@ using kernels::DType;
 
 constexpr const char* kFormat = "mlx-model";
 constexpr std::int64_t kVersion = 2, kOldest = 1;
-constexpr const char* kPrecisions[] = {"f32", "int8", "int4"};
+// Those of integers in groups or blocks, the fewest bits first.
+constexpr std::array kIntegers{"q2_k", "q3_k", "int4", "q4_k", "q5_k", "q6_k", "int8"};
+constexpr const char* kPrecisions[] = {"f32", "int8", "int4", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k"};
 constexpr const char* kNumerics[] = {"native", "portable"};
 
 Json tensors_to_json(const Graph& graph, const std::vector<ValueId>& ids) {
@@ -167,6 +171,33 @@ std::vector<std::string> labels_from_json(const Json& json, const Graph& graph, 
   return labels;
 }
 
+// How many bits a type of integers has, as a place among all.
+std::size_t rank_of(std::string_view precision) {
+  return static_cast<std::size_t>(std::ranges::find(kIntegers, precision) - kIntegers.begin());
+}
+
+// The types of a node's integers; none for others.
+std::vector<std::string_view> integer_types_of(const graph::Graph& graph, const graph::Node& node) {
+  if (node.op == graph::Op::kLinearGroups)
+    return {graph.value(node.inputs[1]).dtype == graph::DType::kU8 ? "int4" : "int8"};
+  std::vector<std::string_view> types;
+  if (node.op != graph::Op::kLinearBlocks) return types;
+  constexpr std::array kOfBlocks{"q2_k", "q3_k", "q4_k", "q5_k", "q6_k"};
+  for (int i = 0; i < node.attrs.blocks.count; ++i)
+    types.emplace_back(kOfBlocks.at(
+        static_cast<std::size_t>(node.attrs.blocks.at[static_cast<std::size_t>(i)] - kernels::BlockNumber::kQ2K)));
+  return types;
+}
+
+// What the integers of the graph say. A model may have some of more bits.
+void check_precision(const Model& model, const std::string& what) {
+  for (const graph::Node& node : model.graph.nodes)
+    for (const std::string_view stored : integer_types_of(model.graph, node))
+      if (rank_of(model.precision) > rank_of(stored))
+        fail(ErrorKind::kCorrupt, "{}: 'precision' is {}, the weights of '{}' are {}", what, model.precision, node.name,
+             stored);
+}
+
 }  // namespace
 
 const char* datatype_name(graph::DType dtype) {
@@ -215,15 +246,12 @@ void check_model_format(const Json& json, const std::string& what) {
   }
 }
 
-// What the weights in groups of the graph say. A model of int4 may have some of eight bits.
-void check_precision(const Model& model, const std::string& what) {
-  for (const graph::Node& node : model.graph.nodes) {
-    if (node.op != graph::Op::kLinearGroups) continue;
-    const char* const stored = model.graph.value(node.inputs[1]).dtype == graph::DType::kU8 ? "int4" : "int8";
-    if (model.precision != stored && model.precision != "int4")
-      fail(ErrorKind::kCorrupt, "{}: 'precision' is {}, the weights of '{}' are {}", what, model.precision, node.name,
-           stored);
-  }
+std::string precision_of(const Graph& graph) {
+  std::string_view fewest = "f32";
+  for (const graph::Node& node : graph.nodes)
+    for (const std::string_view type : integer_types_of(graph, node))
+      if (rank_of(type) < rank_of(fewest)) fewest = type;
+  return std::string(fewest);
 }
 
 Model model_from_json(const Json& json, const std::string& what) {
