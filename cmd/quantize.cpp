@@ -1,6 +1,7 @@
 // mlx quantize: a smaller, faster child of a model, calibrated on data.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -36,6 +37,17 @@ compress::Groups groups_of(const QuantizeOptions& options) {
   if (groups.size < 32 || groups.size > kLargestGroup || groups.size % 32 != 0)
     fail(ErrorKind::kUsage, "--group: expected a multiple of 32 up to {}, got {}", kLargestGroup, options.group);
   return groups;
+}
+
+// Null for int8 and int4.
+const kernels::BlockType* block_type_of(const QuantizeOptions& options) {
+  if (options.to.starts_with("int")) return nullptr;
+  std::string name = options.to;
+  std::ranges::transform(name, name.begin(),
+                         [](char c) { return static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c); });
+  for (const std::int64_t number : {kernels::kQ2K, kernels::kQ3K, kernels::kQ4K, kernels::kQ5K, kernels::kQ6K})
+    if (const kernels::BlockType* type = kernels::find_block_type(number); name == type->name) return type;
+  fail(ErrorKind::kUsage, "--to {}: not a type of blocks", options.to);
 }
 
 // "0.5%" or 0.005, at least 0; nullopt if it was not given.
@@ -75,8 +87,19 @@ compress::TextOptions text_options(const QuantizeOptions& options) {
   return text;
 }
 
+// Weights in blocks are rounded to the nearest, without data.
+void check_blocks(const QuantizeOptions& options) {
+  if (!options.calibrate.empty() || (!options.method.empty() && options.method != "rtn"))
+    throw Error(ErrorKind::kUsage, fmt::format("--to {} is rounded to the nearest, without data", options.to),
+                "leave out --calibrate, and --method but for rtn");
+  if (options.group != kByKind)
+    fail(ErrorKind::kUsage, "--group is for int8 and int4: blocks of {} have 256 weights", options.to);
+}
+
 // With --method weights in groups, without --calibrate too; with --calibrate alone int8 with ranges.
 void choose_way(const QuantizeOptions& options, compress::QuantizeOptions& quantize) {
+  quantize.blocks = block_type_of(options);
+  if (quantize.blocks) check_blocks(options);
   if (!options.calibrate.empty() && !options.method.empty()) {
     quantize.text = text_options(options);
     return;
@@ -87,7 +110,7 @@ void choose_way(const QuantizeOptions& options, compress::QuantizeOptions& quant
       throw Error(ErrorKind::kUsage, fmt::format("--method {} needs data", options.method), "add --calibrate DATASET");
     if (options.examples != kByKind) fail(ErrorKind::kUsage, "--examples is for --calibrate");
     if (!options.memory.empty()) fail(ErrorKind::kUsage, "--memory is for --calibrate");
-    quantize.groups = groups_of(options);
+    if (!quantize.blocks) quantize.groups = groups_of(options);
     return;
   }
   if (options.to != "int8")
@@ -143,7 +166,8 @@ Command add_quantize() {
   command.group = "work";
   command.options = {
       argument("MODEL", options->model, "The model's reference", Complete::kReference),
-      choice("--to", "TYPE", {"int8", "int4"}, options->to, "The type of weights (default: int8)"),
+      choice("--to", "TYPE", {"int8", "int4", "q6_k", "q5_k", "q4_k", "q3_k", "q2_k"}, options->to,
+             "The type of weights; q6_k to q2_k are blocks as GGUF has them (default: int8)"),
       choice("--method", "METHOD", {"rtn", "gptq", "awq"}, options->method,
              "Weights of language models in groups, and how they are rounded (default without --calibrate: rtn)"),
       option("--calibrate", "DATASET", options->calibrate,
@@ -164,6 +188,7 @@ Command add_quantize() {
       flag("--force", options->force, "Quantize although the answer is known"),
   };
   command.examples = {"mlx quantize clf --to int8 --calibrate data/fashion --split train", "mlx quantize lm --to int4",
+                      "mlx quantize lm --to q4_k",
                       "mlx quantize lm --to int4 --group 128 --method gptq --calibrate data/text --max-loss 1%"};
   command.verbose = "Show type and error of each layer";
   command.run = [options](Context& context) { return run_quantize(*options, context); };

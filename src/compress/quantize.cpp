@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "compress/block_weights.h"
 #include "compress/quantize_text.h"
 #include "compress/quantize_work.h"
 #include "compress/quantized_graph.h"
@@ -78,6 +79,20 @@ QuantizeOutcome in_groups(registry::Repository& repository, const QuantizeOption
   return run(repository, options, from, work, quantized, progress);
 }
 
+QuantizeOutcome in_blocks(registry::Repository& repository, const QuantizeOptions& options,
+                          const registry::Version& from, const kernels::BlockType& type, Progress& progress) {
+  work::Work work = quantize_work(options, from);
+  work.params = canonical({{"method", "rtn"}, {"to", type.name}});
+  const auto quantized = [&] {
+    const nn::Model model = nn::load_model_as_stored(repository.store(), from.digest);
+    check_language_model(model, from);
+    GroupedWeights made = block_weights(model, type, repository.pool());
+    warn_of_left_layers(made.layers, made.left, kernels::kBlockWeights, progress);
+    return std::move(made.model);
+  };
+  return run(repository, options, from, work, quantized, progress);
+}
+
 }  // namespace
 
 work::Work quantize_work(const QuantizeOptions& options, const registry::Version& model) {
@@ -132,6 +147,7 @@ QuantizeOutcome quantize_version(registry::Repository& repository, const Quantiz
   const Json about = nn::load_model_json(repository.store(), from.digest);
   check_is_f32(about.value("precision", "f32"));
   if (options.text) return quantize_text(repository, options, from, about, progress);
+  if (options.blocks) return in_blocks(repository, options, from, *options.blocks, progress);
   return options.groups ? in_groups(repository, options, from, *options.groups, progress)
                         : calibrated(repository, options, from, about, progress);
 }

@@ -1,7 +1,7 @@
 // Quantization of a model. Static int8 takes every layer whose weights belong to it alone: weights are symmetric, with
 // one scale for each output channel; activations have one scale each, found by calibration on data. It works for models
 // over images, rows and text. Source: Jacob et al., CVPR 2018; Wu et al., arXiv:2004.09602. Language models may have
-// weights in groups instead, without data (group_weights.h).
+// weights in groups or blocks instead, without data (group_weights.h, block_weights.h).
 #pragma once
 
 #include <optional>
@@ -13,6 +13,7 @@
 #include "data/dataset.h"
 #include "infer/model.h"
 #include "kernels/backend.h"
+#include "kernels/block_type.h"
 #include "nn/model.h"
 #include "registry/versions/runs.h"
 
@@ -43,9 +44,10 @@ struct TextOptions {
 struct QuantizeOptions {
   std::string model, dataset, split;  // references; no dataset if weights are rounded without
   Calibration calibration;
-  std::optional<Groups> groups;     // without data
-  std::optional<TextOptions> text;  // with data; neither: int8 with ranges
-  bool point = false;               // move models/NAME.mlx too
+  std::optional<Groups> groups;                // without data
+  const kernels::BlockType* blocks = nullptr;  // without data
+  std::optional<TextOptions> text;             // with data; none of these: int8 with ranges
+  bool point = false;                          // move models/NAME.mlx too
   bool force = false;
   std::string title;
   data::MemoryBudget budget;  // of the data; changes no bit

@@ -145,6 +145,32 @@ for bits in 4 8; do
   done
 done
 
+# Weights in blocks: bit for bit in a GGUF file and out of it, in a folder as numbers. A head that shares the embedding's
+# weights has blocks of its own.
+WIDTH=256 HEAD=64 HIDDEN=256 folder LlamaForCausalLM theirs/wide F16 1 rope_scaling=
+WIDTH=256 HEAD=64 HIDDEN=256 folder Qwen2ForCausalLM theirs/tied F16 1
+for name in wide-q4_k wide-q2_k tied-q6_k; do
+  from=${name%-*} kind=${name#*-}
+  rm -f "theirs/$from/tokenizer.json"
+  expect 0 mlx import model "theirs/$from"
+  expect 0 mlx quantize "$from@v1" --to "$kind" --json
+  version=$(json "d['model']")
+  expect 0 mlx show "$version" --json
+  same "$(json "d['model']['precision']")" "$kind"
+  error 2 "which a Hugging Face folder has no form for" mlx export model "$version" --format hf --out refused
+  expect 0 mlx export model "$version" --format gguf --out "$name.gguf"
+  expect 0 mlx import model "$name.gguf"
+  expect 0 mlx predict "$version" --tokens "3 1 4 1 5 9 2 6" --logits "$kind.npy"
+  logits "$name"
+  cmp "$kind.npy" "$name.npy" || fail "$name: other logits"
+  expect 0 mlx export model "$name" --format gguf --out "$name-again.gguf"
+  cmp <(tail -c 100000 "$name-again.gguf") <(tail -c 100000 "$name.gguf") || fail "$name: other tensors"
+  expect 0 mlx export model "$name" --format hf --dtype f32 --out "$name.hf"
+done
+error 2 "is already q4_k, expected f32" mlx quantize wide-q4_k --to int4
+error 2 "--group is for int8 and int4" mlx quantize wide@v1 --to q4_k --group 32
+error 2 "rounded to the nearest, without data" mlx quantize wide@v1 --to q4_k --method gptq --calibrate data/words
+
 expect 0 mlx quantize llama-bytes@v1 --to int8 --calibrate data/words -s train --json
 error 2 "is int8 with ranges of its activations, which other programs have no form for" \
   mlx export model "$(json "d['model']")" --format gguf --out refused
