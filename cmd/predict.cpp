@@ -15,11 +15,10 @@ namespace mlx::cmd {
 namespace {
 
 void refuse_writing(const PredictOptions& options, const std::string& model) {
-  const std::pair<const char*, bool> given[] = {{"--logprobs", options.logprobs != kNotGiven},
-                                                {"--grammar", !options.grammar.empty()},
-                                                {"--schema", !options.schema.empty()},
-                                                {"--speculate", !options.speculate.empty()},
-                                                {"--draft", !options.draft.empty()}};
+  const std::pair<const char*, bool> given[] = {
+      {"--logprobs", options.logprobs != kNotGiven}, {"--grammar", !options.grammar.empty()},
+      {"--schema", !options.schema.empty()},         {"--speculate", !options.speculate.empty()},
+      {"--cache", !options.cache.empty()},           {"--draft", !options.draft.empty()}};
   for (const auto& [name, is] : given)
     if (is) fail(ErrorKind::kUsage, "{} is for models of text; {} is none", name, model);
 }
@@ -31,7 +30,8 @@ int run_predict(const PredictOptions& options, Context& context) {
   if (options.normalize || !options.pooling.empty())
     fail(ErrorKind::kUsage, "--pooling and --normalize are for --embed");
   if (options.truncate) fail(ErrorKind::kUsage, "--truncate is for --embed");
-  const infer::Model model(std::move(asked.model), chosen_backend(context, options.device), context.pool());
+  const infer::Model model(std::move(asked.model), chosen_backend(context, options.device), context.pool(),
+                           cache_of(options));
   const PredictInputs inputs{asked.version, model};
   const infer::Takes takes = model.signature().takes;
   if (takes != infer::Takes::kText && !(options.tokens.empty() && options.logits.empty()))
@@ -129,6 +129,8 @@ Command add_predict() {
           "Propose what followed the last 2 to N tokens before, and verify several in a pass: faster, the same text"),
       option("--draft", "MODEL", options->draft, "Propose what this small model would write, and verify: the same text",
              Complete::kReference),
+      choice("--cache", "TYPE", {"f32", "f16", "q8"}, options->cache,
+             "How keys and values are kept: half or about a quarter of the memory, not the same bits (default: f32)"),
   };
   command.examples = {"mlx predict clf shirt.jpg --top 3",
                       "mlx predict clf photos/ --out labels.csv",

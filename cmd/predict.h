@@ -31,6 +31,7 @@ struct PredictOptions {
   bool normalize = false, truncate = false;
   std::int64_t logprobs = kNotGiven;
   std::string grammar, schema, speculate, draft;
+  std::string cache;  // "": f32
   bool chat = false;
   std::string system;
 };
@@ -48,6 +49,10 @@ struct Prompt {
   std::vector<std::int32_t> tokens;
 };
 Prompt prompt_of(const PredictOptions& options, const PredictInputs& inputs, Context& context);
+// The type of keys and values that --cache asks for.
+inline kernels::DType cache_of(const PredictOptions& options) {
+  return options.cache.empty() ? kernels::DType::kF32 : infer::cache_named(options.cache);
+}
 std::int64_t vocabulary_of(const infer::Model& model);                                             // of one of text
 std::vector<std::int32_t> given_tokens(const PredictOptions& options, std::int64_t vocabulary);    // --tokens
 int predict_logits(const PredictOptions& options, const PredictInputs& inputs, Context& context);  // --logits

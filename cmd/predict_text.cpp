@@ -113,6 +113,7 @@ struct Speed {
   std::int64_t tokens = 0;
   double seconds = 0, prompt_seconds = 0;
   Proposals proposals{};
+  std::size_t cache_bytes = 0;
 };
 
 // A text is what a command's caller compares: times stand beside the texts.
@@ -120,7 +121,8 @@ Json to_json(const Speed& speed, std::int64_t prompt_tokens, bool speculates) {
   Json out = {{"prompt_tokens", prompt_tokens},
               {"prompt_seconds", speed.prompt_seconds},
               {"tokens", speed.tokens},
-              {"seconds", speed.seconds}};
+              {"seconds", speed.seconds},
+              {"cache_bytes", speed.cache_bytes}};
   if (speculates) speed.proposals.add_to(out);
   return out;
 }
@@ -207,6 +209,7 @@ Speed one_by_one(const infer::TextRequest& request, std::int64_t count, const in
   infer::Generator generator(model, [&context] { context.progress().check_interrupted(); });
   generator.prepare();
   Speed speed;
+  speed.cache_bytes = generator.cache_bytes();
   for (std::int64_t text = 0; text < count; ++text) {
     double first = 0;
     const double begun = seconds_now();
@@ -239,6 +242,7 @@ Speed together(const infer::TextRequest& request, std::int64_t count, const infe
   infer::BatchGenerator batch(model, texts_at_once(request, count, model) * infer::cache_positions(model, request));
   batch.prepare();
   Speed speed;
+  speed.cache_bytes = batch.cache_bytes();
   double first = 0;
   const double begun = seconds_now();
   for (std::int64_t next = 0, ended = 0; ended < count;) {
@@ -299,7 +303,7 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
   writing.apply(request);
   TextPrinter printer(inputs, prompt, options.count, writing.logprobs != infer::kNoLogprobs, file, context);
   const bool speculates = writing.speculation.ngram > 0 || writing.speculation.draft != nullptr;
-  const bool batched = (options.count > 1 || speculates) && infer::can_batch(inputs.model);
+  const bool batched = infer::can_batch(inputs.model);  // also one text: its cache is no larger than it can become
   const Speed speed = (batched ? together : one_by_one)(request, options.count, inputs.model, printer, context);
   const auto prompt_tokens = static_cast<std::int64_t>(request.prompt.size());
   file.finish();
@@ -314,6 +318,8 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
                   {"texts", printer.texts()}});
   }
   if (speed.seconds > 0) context.say(rate_text(speed, prompt_tokens));
+  if (!options.cache.empty())
+    context.say(fmt::format("keys and values in {}: {}", options.cache, format_bytes(speed.cache_bytes)));
   return 0;
 }
 

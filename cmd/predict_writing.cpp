@@ -62,7 +62,8 @@ void add_speculation(const PredictOptions& options, const PredictInputs& inputs,
   if (!options.speculate.empty()) to.speculation.ngram = infer::parse_ngram(options.speculate, "--speculate");
   if (!options.draft.empty()) {
     AskedModel asked = open_model(options.draft, context);
-    to.draft = std::make_unique<infer::Model>(std::move(asked.model), inputs.model.backend(), context.pool());
+    to.draft = std::make_unique<infer::Model>(std::move(asked.model), inputs.model.backend(), context.pool(),
+                                              inputs.model.cache());
     infer::check_draft(*to.draft, inputs.model, asked.version.name(), inputs.version.name());
     to.speculation.draft = to.draft.get();
     to.speculation.draft_cost = infer::draft_cost(*to.draft, inputs.model);

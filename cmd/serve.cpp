@@ -23,7 +23,7 @@ namespace {
 
 struct ServeOptions {
   std::vector<std::string> models;
-  std::string listen = "127.0.0.1:8080", speculate;
+  std::string listen = "127.0.0.1:8080", speculate, cache = "f32";
   std::string tls_cert, tls_key, client_ca, keys;
   std::int64_t max_batch = 64, max_body = 8 << 20, queue = 1024;
   double idle_timeout = 30;
@@ -105,13 +105,20 @@ serve::ServerOptions server_options(const ServeOptions& options, Context& contex
 struct Shown {
   std::string title, name, version, digest;
   const char* action;  // what is asked with POST
+  Json cache;          // of keys and values, if it has one
 };
+
+Json cache_json(const infer::Model& model) {
+  if (!infer::can_batch(model)) return nullptr;
+  return {{"type", infer::cache_word(model.cache())}, {"bytes_per_token", infer::cache_position_bytes(model)}};
+}
 
 std::vector<Shown> shown_models(const std::vector<serve::ModelSpec>& specs, const ServeModels& models) {
   std::vector<Shown> out;
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const bool text = specs[i].model->signature().takes == infer::Takes::kText;
-    out.push_back({models.titles()[i], specs[i].name, specs[i].version, specs[i].digest, text ? "generate" : "infer"});
+    out.push_back({models.titles()[i], specs[i].name, specs[i].version, specs[i].digest, text ? "generate" : "infer",
+                   cache_json(*specs[i].model)});
   }
   return out;
 }
@@ -135,6 +142,7 @@ void announce(const std::vector<Shown>& models, const kernels::Backend& backend,
     for (const Shown& model : models) {
       list.push_back(
           {{model.action, post(model)}, {"model", model.name}, {"version", model.version}, {"digest", model.digest}});
+      if (!model.cache.is_null()) list.back()["cache"] = model.cache;
     }
     document.update(list.at(0));  // the first one stands for itself, too
     document["tls"] = options.tls.has_value();
@@ -177,7 +185,7 @@ int run_serve(const ServeOptions& options, Context& context) {
   ServeKeys keys(options.keys, context);
   server.keys = keys.now();
   require_secure(server, options);
-  ServeModels loader(options.models, context);
+  ServeModels loader(options.models, infer::cache_named(options.cache), context);
   std::vector<serve::ModelSpec> specs = loader.load();
   for (const serve::ModelSpec& spec : specs) {
     const bool text = spec.model->signature().takes == infer::Takes::kText;
@@ -235,6 +243,8 @@ Command add_serve() {
              "How long a connection may idle or a request take to arrive (default: 30)"),
       option("--speculate", "ngram[:N]", options->speculate,
              "Texts that are alone propose what followed their last 2 to N tokens before: faster, the same text"),
+      choice("--cache", "TYPE", {"f32", "f16", "q8"}, options->cache,
+             "How keys and values of texts are kept: half or about a quarter of the memory (default: f32)"),
       flag("--log", options->log, "One line on stderr for each request"),
   };
   command.examples = {

@@ -47,8 +47,8 @@ std::string alias_in(const std::string& word, const registry::Version& version) 
 
 }  // namespace
 
-ServeModels::ServeModels(std::vector<std::string> words, Context& context)
-    : context_(context), backend_(chosen_backend(context)), words_(std::move(words)) {}
+ServeModels::ServeModels(std::vector<std::string> words, kernels::DType cache, Context& context)
+    : context_(context), cache_(cache), backend_(chosen_backend(context)), words_(std::move(words)) {}
 
 std::vector<serve::ModelSpec> ServeModels::load() {
   std::vector<serve::ModelSpec> specs;
@@ -81,7 +81,7 @@ serve::ModelSpec ServeModels::load(Served& served) {
     version = opened.version;
     spec.model = known(version->digest.text());
     if (!spec.model) {
-      spec.model = std::make_shared<const infer::Model>(std::move(opened.model), backend_, context_.pool());
+      spec.model = std::make_shared<const infer::Model>(std::move(opened.model), backend_, context_.pool(), cache_);
       models_[version->digest.text()] = spec.model;
     }
   }

@@ -17,8 +17,8 @@ namespace mlx::cmd {
 // Each set of weights is loaded once, whatever number of names it is served under.
 class ServeModels {
  public:
-  // `words`: MODEL or NAME=MODEL.
-  ServeModels(std::vector<std::string> words, Context& context);
+  // `words`: MODEL or NAME=MODEL. `cache`: how keys and values are kept.
+  ServeModels(std::vector<std::string> words, kernels::DType cache, Context& context);
 
   // Throws kUsage for two of one name, and as open_model().
   std::vector<serve::ModelSpec> load();
@@ -45,6 +45,7 @@ class ServeModels {
   std::shared_ptr<const infer::Model> known(const std::string& digest) const;
 
   Context& context_;
+  kernels::DType cache_;
   kernels::Backend backend_;
   std::vector<std::string> words_, titles_;
   std::vector<Served> served_;

@@ -42,7 +42,7 @@ std::int64_t padded_texts(std::int64_t count) {
 
 graph::DecodingGraph batching(const Model& model, std::int64_t positions) {
   if (!can_batch(model)) fail(ErrorKind::kUsage, "texts of this model cannot be generated together");
-  return graph::to_decoding(model.graph(), blocks_for(positions));
+  return graph::to_decoding(model.graph(), blocks_for(positions), model.cache());
 }
 
 }  // namespace
@@ -68,7 +68,8 @@ std::int64_t cache_position_bytes(const Model& model) {
   const graph::DecodingGraph decoding = batching(model, 1);
   std::int64_t bytes = 0;
   for (const graph::Value& value : decoding.graph.values)
-    if (value.role == graph::Role::kState) bytes += value.dims.back().size * static_cast<std::int64_t>(sizeof(float));
+    if (value.role == graph::Role::kState)
+      bytes += value.dims.back().size * static_cast<std::int64_t>(kernels::size_of(value.dtype));
   return bytes;
 }
 
@@ -405,6 +406,10 @@ std::vector<FinishedText> BatchGenerator::step() {
   state_->prefill();
   state_->decode();
   return std::exchange(state_->finished, {});
+}
+
+std::size_t BatchGenerator::cache_bytes() const {
+  return state_->session.own_state_bytes();
 }
 
 std::int64_t BatchGenerator::texts() const {

@@ -55,6 +55,7 @@ class BatchGenerator {
   // Goes on by one step; returns the texts that it finished.
   std::vector<FinishedText> step();
 
+  std::size_t cache_bytes() const;        // of all keys and values
   std::int64_t texts() const;             // begun and not finished
   std::int64_t shared_positions() const;  // of prompts, that were not computed because other texts had them
   void prepare();                         // packs the weights, which the first step would do

@@ -18,7 +18,7 @@ namespace {
 
 graph::DecodingGraph decoding_of(const Model& model) {
   const graph::Graph& graph = model.graph();
-  if (graph::decodes_with_cache(graph)) return graph::to_decoding(graph);
+  if (graph::decodes_with_cache(graph)) return graph::to_decoding(graph, 0, model.cache());
   if (graph::is_encoder(graph)) fail(ErrorKind::kUsage, "an encoder gives vectors and writes no text");
   if (!graph::is_language_model(graph)) fail(ErrorKind::kUsage, "the graph is not a language model");
   return {graph, graph.inputs[0], graph::kNone, graph::kNone, graph.outputs[0], model.signature().context};
@@ -113,6 +113,10 @@ Generator::~Generator() = default;
 
 std::int64_t Generator::context() const {
   return state_->decoding.context;
+}
+
+std::size_t Generator::cache_bytes() const {
+  return state_->session.own_state_bytes();
 }
 
 std::int64_t Generator::plans() const {

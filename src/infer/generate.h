@@ -26,8 +26,9 @@ class Generator {
       const Model& model, std::function<void()> check = [] {});
   ~Generator();
   std::int64_t context() const;
-  void prepare();  // packs the weights, which the first pass would do
-  void warm_up();  // plans every chunk size
+  void prepare();                   // packs the weights, which the first pass would do
+  void warm_up();                   // plans every chunk size
+  std::size_t cache_bytes() const;  // of keys and values
   // The number of sizes planned so far: small, whatever the prompts' lengths.
   std::int64_t plans() const;
   // Writes a text, and passes each token to `request.emit` when it is drawn; if that throws, the generation ends. When

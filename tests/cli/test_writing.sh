@@ -104,17 +104,46 @@ sed 's/"lm"/"letters"/; s/"bytes"/"chars"/; s/^epochs.*/epochs = 1/' lm.toml >le
 mlx train -c letters.toml >/dev/null 2>&1
 error 2 "--draft letters@v1: it knows" mlx predict lm -p x --draft letters
 
+# Keys and values in fewer bytes: a text alone is the one beside others, and the one that speculates; a prompt in one piece
+# gives nearly the same logits.
+for cache in f32:4 f16:2 q8:1.0833333; do  # bytes a number; 24 of a head and a scale in q8
+  expect 0 mlx predict lm -p "$prompt" --max-tokens 20 --temperature 1 --cache ${cache%:*} --json -q
+  text=$(json "d['texts'][0]")
+  same "$(json "round(d['speed']['cache_bytes'] / (2 * 2 * 48 * 128 * ${cache#*:}), 6)")" "$(json "float(round(d['speed']['cache_bytes'] / (2 * 2 * 48 * 128 * ${cache#*:})))")"
+  expect 0 mlx predict lm -p "$prompt" --max-tokens 20 --temperature 1 --cache ${cache%:*} --count 3 --json -q
+  same "$(json "d['texts'][0]")" "$text"
+  expect 0 mlx predict lm -p "$prompt" --max-tokens 20 --temperature 1 --cache ${cache%:*} --speculate ngram --json -q
+  same "$(json "d['texts'][0]")" "$text"
+  expect 0 mlx predict lm -p "$prompt" --logits ${cache%:*}.npy --cache ${cache%:*}
+  MLX_KERNELS= expect 0 mlx predict lm -p "$prompt" --max-tokens 5 --cache ${cache%:*}
+  has "$err" "keys and values in ${cache%:*}: "
+done
+python3 - <<'PY' || fail "other logits"
+import struct, sys
+def read(path):
+    data = open(path, "rb").read()[128:]
+    return struct.unpack(f"<{len(data) // 4}f", data)
+exact = read("f32.npy")
+for name, most in (("f16", 0.01), ("q8", 0.2)):
+    off = max(abs(a - b) for a, b in zip(read(name + ".npy"), exact, strict=True)) / max(map(abs, exact))
+    if not 0 < off < most:
+        sys.exit(f"{name}: off by {off}")
+PY
+error 2 "--cache" mlx predict lm -p x --cache q4
+
 # A server: the same parameters, and reasons where they are wrong.
-expect 0 mlx predict lm -p "$prompt" --max-tokens 100 --temperature 0 --json -q
+expect 0 mlx predict lm -p "$prompt" --max-tokens 100 --temperature 0 --cache f16 --json -q
 json "d['texts'][0]['text']" >expected.txt
 printf '%s' "$prompt" >prompt.txt
-"$mlx_binary" serve lm --listen 127.0.0.1:0 --speculate ngram --json >ready.json 2>serve.err &
+"$mlx_binary" serve lm --listen 127.0.0.1:0 --speculate ngram --cache f16 --json >ready.json 2>serve.err &
 server=$!
 trap '[ -z "${server:-}" ] || kill -9 "$server" 2>/dev/null || true; cleanup' EXIT
 for _ in $(seq 200); do python3 -c 'import json; json.load(open("ready.json"))' 2>/dev/null && break; sleep 0.05; done
 python3 - <<'PY' || fail "the server did not answer as it should: $(cat serve.err)"
 import json, math, urllib.error, urllib.request
-url = json.load(open("ready.json"))["generate"]
+ready = json.load(open("ready.json"))
+url = ready["generate"]
+assert ready["cache"] == {"type": "f16", "bytes_per_token": 2 * 2 * 48 * 2}, ready
 
 def ask(prompt, **parameters):
     body = json.dumps({"text_input": prompt, "parameters": parameters}).encode()
