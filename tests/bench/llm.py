@@ -4,7 +4,8 @@
 usage: llm.py MLX [--shape 1.1b|160m] [--rounds N] [--threads N] [--folder DIR] [--ik-llama BINARY]
 
 Needs the package numpy, and for the peer llama-cpp-python (built for this machine: CMAKE_ARGS=-DGGML_NATIVE=ON) and
-gguf. BINARY is the llama-batched-bench of a build of ik_llama.cpp, another peer. Makes a Hugging Face folder and the same shapes as GGUF files, imports and quantizes the first, and in each round
+gguf. BINARY is the llama-batched-bench of a build of ik_llama.cpp, another peer. Makes a Hugging Face folder and the same
+shapes as GGUF files, imports and quantizes the first, imports the file with K-quants, mixed as in Q4_K_M, and in each round
 has every program and type compute 128 tokens of a prompt (pp), 16 tokens after it (tg), and then 16 tokens of each of
 2, 4, 8 and 16 texts after the same prompt, together. Prints medians in tokens a second, ratios to llama.cpp's type of the
 same bits, and the share of the memory's bandwidth that decoding reaches: bytes of all layers' weights times tokens a
@@ -30,7 +31,8 @@ SHAPES = {  # width, hidden, layers, heads, key heads, vocabulary
 }
 PROMPT, TOKENS, CONTEXT = 128, 16, 512
 TEXTS = 1, 2, 4, 8, 16  # generated together
-BITS = {"int4": 4.5, "int8": 8.5, "bf16": 16}  # of a weight, with its scale
+BITS = {"int4": 4.5, "int8": 8.5, "bf16": 16, "q4_k": 4.5}  # of a weight, with its scale
+MORE_BITS = 6.5625  # of those in q4_k that are Q6_K
 
 
 def tensors(shape):
@@ -85,6 +87,26 @@ def write_folder(folder, shape, values):
             out.write((values.of(dims).view(numpy.uint32) >> 16).astype(numpy.uint16).tobytes())
 
 
+def has_more_bits(name, layers):
+    """Whether Q4_K_M has Q6_K there: the head, and values and the last layer of every third block, and of more at both ends."""
+    block = int(name.split(".")[1]) if name.startswith("blk.") else -1
+    more = block < layers // 8 or block >= 7 * layers // 8 or (block - layers // 8) % 3 == 2
+    return name == "output.weight" or (block >= 0 and more and ("attn_v" in name or "ffn_down" in name))
+
+
+def k_quants(numbers, kind):
+    """Blocks by llama.cpp's own quantizer, which the package gguf has no other for."""
+    import glob
+    import gguf
+    import llama_cpp
+    library = ctypes.CDLL(glob.glob(os.path.join(os.path.dirname(llama_cpp.__file__), "lib", "libggml-base.so"))[0])
+    elements, size = gguf.GGML_QUANT_SIZES[kind]
+    blocks = numpy.zeros((len(numbers), numbers.shape[1] // elements * size), numpy.uint8)
+    library.ggml_quantize_chunk(int(kind), numbers.ctypes.data_as(ctypes.c_void_p), blocks.ctypes.data_as(ctypes.c_void_p), ctypes.c_int64(0),
+                                ctypes.c_int64(len(numbers)), ctypes.c_int64(numbers.shape[1]), None)
+    return blocks
+
+
 def write_gguf(path, shape, values, kind):
     import gguf
     width, hidden, layers, heads, keys, vocabulary = shape
@@ -99,9 +121,12 @@ def write_gguf(path, shape, values, kind):
         if len(dims) == 1:
             out.add_tensor(name, values.of(dims))
             continue
-        if dims not in made:
-            made[dims] = gguf.quants.quantize(values.of(dims), kind)
-        out.add_tensor(name, made[dims], raw_dtype=kind)
+        own, blocks = kind, kind == gguf.GGMLQuantizationType.Q4_K
+        if blocks and has_more_bits(name, layers):
+            own = gguf.GGMLQuantizationType.Q6_K
+        if (dims, own) not in made:
+            made[dims, own] = (k_quants if blocks else gguf.quants.quantize)(values.of(dims), own)
+        out.add_tensor(name, made[dims, own], raw_dtype=own)
     out.write_header_to_file()
     out.write_kv_data_to_file()
     out.write_tensors_to_file()
@@ -235,8 +260,9 @@ def bandwidth(threads):
     return sum(part.nbytes for part in parts) / (time.perf_counter() - begun)
 
 
-def layer_bytes(shape, bits):
-    return sum(int(numpy.prod(dims)) * bits / 8 for name, _, dims in tensors(shape) if len(dims) == 2 and "embed" not in name)
+def layer_bytes(shape, kind):
+    bits = lambda there: MORE_BITS if kind == "q4_k" and has_more_bits(there, shape[2]) else BITS[kind]
+    return sum(int(numpy.prod(dims)) * bits(there) / 8 for name, there, dims in tensors(shape) if len(dims) == 2 and "embed" not in name)
 
 
 def main():
@@ -268,13 +294,17 @@ def main():
         try:
             import gguf
             import llama_cpp  # noqa: F401
-            for to, kind in (("int4", "Q4_0"), ("int8", "Q8_0"), ("bf16", "BF16")):
+            for to, kind in (("int4", "Q4_0"), ("int8", "Q8_0"), ("bf16", "BF16"), ("q4_k", "Q4_K")):
                 path = os.path.join(base, kind + ".gguf")
                 write_gguf(path, shape, values, getattr(gguf.GGMLQuantizationType, kind))
                 name = "llama.cpp " + kind
                 peers["mlx " + to] = [name]
                 peer = LlamaCpp(path, options.threads)
                 programs[name], starts[name] = peer.measure, peer.first
+                if to == "q4_k":
+                    run("import", "model", path, "--name", to)
+                    programs["mlx " + to] = lambda: measure_mlx(binary, project, "q4_k", options.threads)
+                    starts["mlx " + to] = lambda: first_of_mlx(binary, project, "q4_k", options.threads)
                 if options.ik_llama:
                     peers["mlx " + to].append("ik_" + name)
                     programs["ik_" + name] = IkLlamaCpp(options.ik_llama, path, options.threads).measure
@@ -292,7 +322,7 @@ def main():
         for name, values in medians.items():
             text = f"{name:18}" + "".join(f" {c} {v:6.1f}" for c, v in zip(columns, values))
             if name.startswith("mlx"):
-                share = layer_bytes(shape, BITS[name.split()[1]]) * values[1] / statistics.median(memory)
+                share = layer_bytes(shape, name.split()[1]) * values[1] / statistics.median(memory)
                 text += f"; one text: {share * 100:.0f} % of the bandwidth"
             print(text)
             for peer in peers.get(name, []):
