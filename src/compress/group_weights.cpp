@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "graph/passes/passes.h"
-#include "nn/groups.h"
+#include "nn/model.h"
 
 namespace mlx::compress {
 namespace {

@@ -21,8 +21,8 @@
 #include "nn/gguf_keys.h"
 #include "nn/gguf_tensors.h"
 #include "nn/gguf_tokenizer.h"
-#include "nn/groups.h"
 #include "nn/imported.h"
+#include "nn/model.h"
 #include "nn/model_json.h"
 
 namespace mlx::nn {

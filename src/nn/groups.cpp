@@ -37,14 +37,6 @@ bool has_groups(const Graph& graph) {
   return std::ranges::any_of(graph.nodes, is_grouped);
 }
 
-std::string precision_of(const Graph& graph) {
-  const auto of_four = [&](const Node& node) {
-    return is_grouped(node) && graph.value(node.inputs[1]).dtype == graph::DType::kU8;
-  };
-  if (std::ranges::any_of(graph.nodes, of_four)) return "int4";
-  return has_groups(graph) ? "int8" : "f32";
-}
-
 Graph with_groups_of(const Graph& base, const Graph& graph) {
   if (!has_groups(base) || has_groups(graph)) return graph;
   Graph out = graph;

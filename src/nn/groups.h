@@ -2,16 +2,11 @@
 // training beside such weights.
 #pragma once
 
-#include <string>
-
 #include "graph/graph.h"
 
 namespace mlx::nn {
 
 bool has_groups(const graph::Graph& graph);
-// What Model::precision says of its layers: "int4" if one has weights of four bits, else "int8", or "f32" if there are
-// no groups.
-std::string precision_of(const graph::Graph& graph);
 // `graph` with the weights in groups that layers of the same names have in `base`. Throws kUsage if it lacks one of
 // them, or if one has another shape.
 graph::Graph with_groups_of(const graph::Graph& base, const graph::Graph& graph);

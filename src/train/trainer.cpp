@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "data/kinds/image_keys.h"
 #include "nn/finetune.h"
-#include "nn/groups.h"
+#include "nn/model.h"
 #include "registry/versions/domains.h"
 #include "store/crypto/keys.h"
 #include "train/base_model.h"
