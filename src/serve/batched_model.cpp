@@ -34,8 +34,9 @@ class BatchedModel final : public ServedModel {
       job->examples = reader_->read_photo(request.body);
       for (const infer::TensorSpec& output : signature().outputs) parsed->outputs.push_back(output.name);
     } else {
-      *parsed = parse_infer_request(request.body, signature(), reader_->data());
-      job->examples = reader_->read(*parsed, request.body);
+      const std::size_t json = request.json_size.value_or(request.body.size());
+      *parsed = parse_infer_request(request.body, json, signature(), reader_->data());
+      job->examples = reader_->read(*parsed, parsed->text);
       parsed->inputs.clear();
     }
     job->done = [this, parsed, exchange, started](const std::shared_ptr<Job>& done) {
@@ -60,9 +61,8 @@ class BatchedModel final : public ServedModel {
     if (!job.error.empty()) return error_reply(500, job.error);
     infer::Answers answers;
     infer::append_answers(model(), {job.logits.data(), job.examples.count, signature().width()}, answers);
-    Reply reply;
-    reply.headers = version_header();
-    reply.body = infer_answer(request, signature(), answers, {spec().name, spec().version});
+    Reply reply = infer_answer(request, signature(), answers, {spec().name, spec().version});
+    reply.headers += version_header();
     return reply;
   }
 

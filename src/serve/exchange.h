@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,8 @@ struct Request {
   std::string method, target, body;
   std::string type{};  // Content-Type, "" if there is none
   ApiKeyPtr key{};     // that it has brought; null where none is needed
+  // How much of the body is JSON, where bytes follow (Inference-Header-Content-Length).
+  std::optional<std::size_t> json_size{};
   bool holds_photo() const { return type.starts_with("image/") || type.starts_with("audio/"); }  // or a sound
 };
 

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "serve/binary_tensors.h"
 #include "serve/json_reader.h"
 
 namespace mlx::serve {
@@ -25,16 +26,27 @@ class AnswerWriter {
   AnswerWriter(const infer::Signature& signature, const infer::Answers& answers, std::string& to)
       : signature_(signature), answers_(answers), to_(to) {}
 
-  void output(const infer::TensorSpec& spec) {
+  // As JSON, or, with its size in the JSON, as bytes behind it.
+  void output(const infer::TensorSpec& spec, bool binary) {
     const std::int64_t columns = spec.shape.size() == 2 ? spec.shape[1] : 0;
     std::vector<std::int64_t> shape{answers_.count};
     if (columns > 0) shape.push_back(columns);
     append_head(to_, spec, shape);
+    if (binary) {
+      const std::size_t before = bytes_.size();
+      binary_ = true;
+      data(spec, columns);
+      fmt::format_to(std::back_inserter(to_), R"(,"parameters":{{"binary_data_size":{}}}}})", bytes_.size() - before);
+      return;
+    }
+    binary_ = false;
     to_ += ",\"data\":[";
     data(spec, columns);
     if (to_.back() == ',') to_.pop_back();
     to_ += "]}";
   }
+
+  const std::string& bytes() const { return bytes_; }
 
  private:
   void data(const infer::TensorSpec& spec, std::int64_t columns) {
@@ -46,15 +58,21 @@ class AnswerWriter {
     each_row([&](std::span<const double> row) {
       const auto top = static_cast<std::size_t>(std::ranges::max_element(row) - row.begin());
       if (spec.datatype == "BYTES") {
-        append_json_string(to_, signature_.labels[top]);
+        text(signature_.labels[top]);
       } else {
-        to_ += std::to_string(top);
+        number(spec, static_cast<double>(top));
       }
-      to_ += ',';
     });
   }
 
+  void text(const std::string& text) {
+    if (binary_) return append_binary(bytes_, text);
+    append_json_string(to_, text);
+    to_ += ',';
+  }
+
   void number(const infer::TensorSpec& spec, double value) {
+    if (binary_) return append_binary(bytes_, spec.datatype, value);
     if (spec.datatype == "FP32") {
       fmt::format_to(std::back_inserter(to_), "{},", static_cast<float>(value));
     } else {
@@ -76,12 +94,14 @@ class AnswerWriter {
   const infer::Signature& signature_;
   const infer::Answers& answers_;
   std::string& to_;
+  std::string bytes_;
+  bool binary_ = false;  // the output that is written
 };
 
 }  // namespace
 
-std::string infer_answer(const InferRequest& request, const infer::Signature& signature, const infer::Answers& answers,
-                         const ModelNames& names) {
+Reply infer_answer(const InferRequest& request, const infer::Signature& signature, const infer::Answers& answers,
+                   const ModelNames& names) {
   std::string out = "{\"model_name\":";
   append_json_string(out, names.model);
   out += ",\"model_version\":";
@@ -93,12 +113,20 @@ std::string infer_answer(const InferRequest& request, const infer::Signature& si
   out += ",\"outputs\":[";
   AnswerWriter writer(signature, answers, out);
   for (const std::string& name : request.outputs) {
-    writer.output(*std::ranges::find(signature.outputs, name, &infer::TensorSpec::name));
+    const bool binary = std::ranges::find(request.binary, name) != request.binary.end();
+    writer.output(*std::ranges::find(signature.outputs, name, &infer::TensorSpec::name), binary);
     out += ',';
   }
   out.back() = ']';
   out += '}';
-  return out;
+  Reply reply;
+  if (!request.binary.empty()) {
+    reply.type = "application/octet-stream";
+    reply.headers = fmt::format("Inference-Header-Content-Length: {}\r\n", out.size());
+    out += writer.bytes();
+  }
+  reply.body = std::move(out);
+  return reply;
 }
 
 std::string tensors_json(const std::vector<infer::TensorSpec>& tensors, const std::string& parameters) {

@@ -7,6 +7,7 @@
 
 #include "infer/answers.h"
 #include "infer/signature.h"
+#include "serve/exchange.h"
 #include "serve/infer_request.h"
 
 namespace mlx::serve {
@@ -17,8 +18,8 @@ struct ModelNames {
 
 // `answers` are those of a model with this signature; the outputs are those that the request asks for. The class is the
 // likeliest, the lowest of several.
-std::string infer_answer(const InferRequest& request, const infer::Signature& signature, const infer::Answers& answers,
-                         const ModelNames& names);
+Reply infer_answer(const InferRequest& request, const infer::Signature& signature, const infer::Answers& answers,
+                   const ModelNames& names);
 
 // {"name":…,"datatype":…,"shape":[…]} for each, with commas; of one with `parameters` (JSON), those too.
 std::string tensors_json(const std::vector<infer::TensorSpec>& tensors, const std::string& parameters = {});

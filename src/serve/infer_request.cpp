@@ -8,21 +8,35 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "serve/binary_tensors.h"
 
 namespace mlx::serve {
 namespace {
 
 constexpr std::size_t kMostSizes = 8;  // of a shape
 
-// The binary tensor extension announces itself in parameters.
-void read_parameters(JsonReader& in) {
+// Parameters that are not known say nothing.
+struct BinaryParameters {
+  std::optional<std::size_t> size{};
+  std::optional<bool> data{}, all{};
+};
+
+BinaryParameters read_parameters(JsonReader& in) {
+  BinaryParameters out;
   in.object([&](const std::string& key) {
-    const bool binary = key.starts_with("binary_data");
-    if (binary && !(in.at_boolean() && !in.boolean())) {
-      fail(ErrorKind::kUsage, "'{}': binary tensor data is not supported; send and ask for JSON arrays", key);
+    if (key == "binary_data_size") {
+      const std::int64_t size = in.integer();
+      if (size < 0) in.fail_here("'binary_data_size' is negative");
+      out.size = static_cast<std::size_t>(size);
+    } else if (key == "binary_data") {
+      out.data = in.boolean();
+    } else if (key == "binary_data_output") {
+      out.all = in.boolean();
+    } else {
+      in.skip();
     }
-    if (!binary) in.skip();
   });
+  return out;
 }
 
 std::vector<std::int64_t> read_shape(JsonReader& in) {
@@ -55,27 +69,34 @@ InputTensor read_tensor(JsonReader& in, DataAs as) {
       tensor.data = in.offset();
       in.skip();
     } else if (key == "parameters") {
-      read_parameters(in);
+      tensor.bytes = read_parameters(in).size;
     } else {
       in.skip();
     }
   });
-  if (!name || !datatype || !shape || !data) {
+  if (!name || !datatype || !shape || (!data && !tensor.bytes)) {
     const std::string which = name ? fmt::format("input '{}'", tensor.name) : "an input";
     fail(ErrorKind::kUsage, "{} needs name, datatype, shape and data", which);
   }
+  if (data && tensor.bytes) fail(ErrorKind::kUsage, "input '{}' has both data and binary data", tensor.name);
   return tensor;
 }
 
-std::vector<std::string> read_outputs(JsonReader& in, const infer::Signature& signature) {
-  std::vector<std::string> outputs;
+struct AskedOutput {
+  std::string name;
+  std::optional<bool> binary;
+};
+
+std::vector<AskedOutput> read_outputs(JsonReader& in, const infer::Signature& signature) {
+  std::vector<AskedOutput> outputs;
   for (in.begin_array(); in.next_element();) {
     std::string name;
+    std::optional<bool> binary;
     in.object([&](const std::string& key) {
       if (key == "name") {
         name = in.string();
       } else if (key == "parameters") {
-        read_parameters(in);
+        binary = read_parameters(in).data;
       } else {
         in.skip();
       }
@@ -85,9 +106,9 @@ std::vector<std::string> read_outputs(JsonReader& in, const infer::Signature& si
       for (const infer::TensorSpec& output : signature.outputs) names.push_back(output.name);
       fail(ErrorKind::kUsage, "the model has no output '{}'; it has {}", name, fmt::join(names, ", "));
     }
-    if (std::ranges::find(outputs, name) != outputs.end())
+    if (std::ranges::find(outputs, name, &AskedOutput::name) != outputs.end())
       in.fail_here(fmt::format("output '{}' is asked for twice", name));
-    outputs.push_back(name);
+    outputs.push_back({name, binary});
   }
   return outputs;
 }
@@ -115,10 +136,49 @@ void check_nesting(const InputTensor& tensor, const std::vector<std::int64_t>& l
   }
 }
 
-InferRequest parse_infer_request(std::string_view body, const infer::Signature& signature, DataAs data) {
-  JsonReader in(body);
+namespace {
+
+// The bytes of the inputs follow the JSON in the order of the inputs.
+void read_binary(std::string_view bytes, DataAs as, InferRequest& request) {
+  for (InputTensor& tensor : request.inputs) {
+    if (!tensor.bytes) continue;
+    if (*tensor.bytes > bytes.size())
+      fail(ErrorKind::kUsage, "input '{}': {} bytes of binary data, the body has {} left", tensor.name, *tensor.bytes,
+           bytes.size());
+    const std::string_view own = bytes.substr(0, *tensor.bytes);
+    bytes.remove_prefix(own.size());
+    if (as == DataAs::kFloats) {
+      tensor.values = floats_of(tensor, own);
+      tensor.lengths = {static_cast<std::int64_t>(tensor.values.size())};
+    } else {
+      tensor.data = request.text.size();
+      request.text += json_of(tensor, own);
+    }
+  }
+  if (!bytes.empty()) fail(ErrorKind::kUsage, "{} bytes behind the JSON belong to no input", bytes.size());
+}
+
+void set_outputs(const std::vector<AskedOutput>& asked, bool all, const infer::Signature& signature,
+                 InferRequest& request) {
+  for (const AskedOutput& output : asked) {
+    request.outputs.push_back(output.name);
+    if (output.binary.value_or(all)) request.binary.push_back(output.name);
+  }
+  if (!asked.empty()) return;
+  for (const infer::TensorSpec& output : signature.outputs) request.outputs.push_back(output.name);
+  if (all) request.binary = request.outputs;
+}
+
+}  // namespace
+
+InferRequest parse_infer_request(std::string_view body, std::size_t json, const infer::Signature& signature,
+                                 DataAs data) {
   InferRequest request;
-  bool inputs = false;
+  if (json > body.size())
+    fail(ErrorKind::kUsage, "Inference-Header-Content-Length is {}, the body has {} bytes", json, body.size());
+  JsonReader in(body.substr(0, json));
+  bool inputs = false, all = false;
+  std::vector<AskedOutput> outputs;
   in.object([&](const std::string& key) {
     if (key == "id") {
       request.id = in.string();
@@ -128,9 +188,9 @@ InferRequest parse_infer_request(std::string_view body, const infer::Signature& 
     } else if (key == "rows" && signature.takes == infer::Takes::kRows) {
       request.rows = read_row_objects(in);
     } else if (key == "outputs") {
-      request.outputs = read_outputs(in, signature);
+      outputs = read_outputs(in, signature);
     } else if (key == "parameters") {
-      read_parameters(in);
+      all = read_parameters(in).all.value_or(false);
     } else {
       in.skip();
     }
@@ -141,8 +201,9 @@ InferRequest parse_infer_request(std::string_view body, const infer::Signature& 
     fail(ErrorKind::kUsage, "the request has no 'inputs'{}",
          signature.takes == infer::Takes::kRows ? " and no 'rows'" : "");
   }
-  if (request.outputs.empty())
-    for (const infer::TensorSpec& output : signature.outputs) request.outputs.push_back(output.name);
+  if (data == DataAs::kText) request.text = body.substr(0, json);
+  read_binary(body.substr(json), data, request);
+  set_outputs(outputs, all, signature, request);
   return request;
 }
 

@@ -2,6 +2,7 @@
 // text is shown and its calls are found the same, whatever pieces it comes in.
 #include "base/json.h"
 #include "fuzz.h"
+#include "serve/infer_request.h"
 #include "serve/protocols/json_fields.h"
 #include "serve/protocols/openai_request.h"
 #include "serve/protocols/tool_calls.h"
@@ -34,6 +35,22 @@ std::string shown(const std::string& text, std::size_t size, bool tagged, std::s
   return out;
 }
 
+// The JSON and the bytes of tensors behind it.
+void tensors(const std::string& source, std::size_t json) {
+  infer::Signature signature;
+  signature.takes = infer::Takes::kRows;
+  signature.outputs = {{"label", "BYTES", {-1}}};
+  for (const DataAs as : {DataAs::kFloats, DataAs::kText}) {
+    fuzz::errors_are_fine([&] {
+      const InferRequest request = parse_infer_request(source, json, signature, as);
+      for (const InputTensor& tensor : request.inputs) {
+        if (as == DataAs::kText) (void)Json::parse(JsonReader(request.text, tensor.data).raw());
+        fuzz::require(as == DataAs::kFloats || tensor.values.empty(), "data is read in one form");
+      }
+    });
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -41,6 +58,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t first = input.byte() % 16 + 1, second = input.byte() % 16 + 1;
   const std::string source(as_text(input.rest()));
   bodies(source);
+  tensors(source, std::min<std::size_t>(source.size(), first * 16 + second));
+  tensors(source, source.rfind('}') + 1);
   for (const bool tagged : {false, true}) {
     std::size_t calls = 0, same = 0;
     const std::string text = shown(source, first, tagged, calls);

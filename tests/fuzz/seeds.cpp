@@ -16,6 +16,7 @@
 #include "store/remote/wire.h"
 
 using namespace mlx;
+using namespace std::literals;
 using namespace mlx::store;
 
 namespace {
@@ -217,6 +218,9 @@ void requests() {
       R"("json_schema","json_schema":{"schema":{"type":"object"}}}})",
       R"(So. <tool_call>{"name": "f", "arguments": {}}</tool_call> <tool_call>{"name": "f"}</tool_call>)",
       R"({"name": "f", "parameters": {"a": "b"}})",
+      R"({"id":"1","inputs":[{"name":"a","datatype":"INT16","shape":[2],"parameters":{"binary_data_size":4}},{"name":"b",)"
+      R"("datatype":"BYTES","shape":[1],"parameters":{"binary_data_size":5}}],"outputs":[{"name":"label","parameters":)"
+      "{\"binary_data\":true}}]}abcd\1\0\0\0x"sv,
   };
   for (const std::string_view text : bodies) seed("requests", as_bytes("ab" + std::string(text)));
 }

@@ -45,6 +45,7 @@ TEST_CASE("releases: no request fails while versions take each other's place") {
   std::atomic<bool> stop{false};
   std::atomic<int> asked{0}, failed{0};
   std::vector<std::thread> clients;
+  clients.reserve(4);
   for (int i = 0; i < 4; ++i) {
     clients.emplace_back([&, i] {
       for (Client client(served.server->port()); !stop; ++asked) {

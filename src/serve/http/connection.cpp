@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <utility>
 
@@ -37,10 +38,25 @@ std::string text(boost::beast::string_view view) {
   return {view.data(), view.size()};
 }
 
-bool is_json(boost::beast::string_view type) {
+bool is_type(boost::beast::string_view type, boost::beast::string_view wanted) {
   type = type.substr(0, type.find(';'));
   while (type.ends_with(' ')) type.remove_suffix(1);
-  return boost::beast::iequals(type, "application/json");
+  return boost::beast::iequals(type, wanted);
+}
+
+bool is_json(boost::beast::string_view type) {
+  return is_type(type, "application/json");
+}
+
+constexpr const char* kJsonSize = "Inference-Header-Content-Length";
+
+// nullopt if it is no number.
+template <class Fields>
+std::optional<std::size_t> json_size(const Fields& fields) {
+  const std::string given = text(fields[kJsonSize]);
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
+  return error == std::errc() && end == given.data() + given.size() ? std::optional(value) : std::nullopt;
 }
 
 // As OpenAI's, Azure's and Anthropic's clients send it; "" if there is none.
@@ -216,12 +232,12 @@ std::optional<Reply> Connection::refusal() {
     return small ? std::nullopt : std::optional(error_reply(413, "this path takes no body"));
   }
   if (!parser_->chunked() && !length) return error_reply(411, "the request needs a Content-Length");
-  if (request.count("Inference-Header-Content-Length") != 0)
-    return error_reply(400, "binary tensor data is not supported; send JSON arrays");
+  const bool binary = request.count(kJsonSize) != 0;
+  if (binary && !json_size(request)) return error_reply(400, fmt::format("{} is no number of bytes", kJsonSize));
   if (request.count(http::field::content_encoding) != 0)
     return error_reply(415, "a Content-Encoding is not supported; send plain JSON", "Accept-Encoding: identity\r\n");
   const auto type = request[http::field::content_type];
-  if (!type.empty() && !is_json(type) && !is_photo(type))
+  if (!type.empty() && !is_json(type) && !is_photo(type) && !(binary && is_type(type, "application/octet-stream")))
     return error_reply(
         415,
         "expected Content-Type: application/json (curl: -H 'Content-Type: application/json'), image/* for a photo, or "
@@ -266,9 +282,9 @@ void Connection::answer() {
   const auto turn = std::make_shared<Turn>(shared_from_this(), parser_->get().keep_alive());
   turn_ = turn;
   answering_ = true;
-  shared_.service.answer(
-      {method_, target_, std::move(parser_->get().body()), text(parser_->get()[http::field::content_type]), key_},
-      turn);
+  shared_.service.answer({method_, target_, std::move(parser_->get().body()),
+                          text(parser_->get()[http::field::content_type]), key_, json_size(parser_->get())},
+                         turn);
 }
 
 void Connection::log(int status, std::size_t bytes) const {

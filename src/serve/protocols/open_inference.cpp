@@ -30,8 +30,10 @@ void server(const Asked& asked) {
   std::string names;
   for (const auto& model : asked.models.all()) names += (names.empty() ? "" : ",") + in_quotes(model->spec().name);
   asked.exchange->reply(json_reply(
-      200, fmt::format(R"({{"name":"mlx","version":{},"extensions":["generate","model_repository"],"models":[{}]}})",
-                       in_quotes(asked.options.program_version), names)));
+      200,
+      fmt::format(
+          R"({{"name":"mlx","version":{},"extensions":["generate","model_repository","binary_tensor_data"],"models":[{}]}})",
+          in_quotes(asked.options.program_version), names)));
 }
 
 // The body may say {"ready":true}: only what is ready is listed.
