@@ -25,6 +25,7 @@ std::string input(const std::string& name, const std::string& datatype, const st
 
 std::vector<std::uint8_t> pixels(int n) {
   std::vector<std::uint8_t> out;
+  out.reserve(16);
   for (int i = 0; i < 16; ++i) out.push_back(static_cast<std::uint8_t>((n * 31 + i * i * 17) % 256));
   return out;
 }
