@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init clone add status diff commit log show ls cat checkout tag rm merge-file undo gc fsck remote fetch pull push check describe tokenizer import export promote audit key erase lineage train eval predict quantize serve help completion config report version serve-store rank'
+      subcommands='init clone add status diff commit log show ls cat checkout tag rm merge-file undo gc fsck remote fetch pull push check describe tokenizer import export promote audit key erase lineage train eval predict quantize distill serve help completion config report version serve-store rank'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -384,8 +384,46 @@ _mlx_command() {
       ;;
     'export')
       options='--json -C -q --quiet -v --verbose --color -h --help'
-      subcommands='lfs model mpijob slurm'
+      subcommands='compose kserve lfs model mpijob slurm systemd'
       case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'export compose')
+      options='--name --cpus --memory --grace -o --out --image --program --mount --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=nothing ;;
+      esac
+      case $2 in
+        --name) kind=nothing ;;
+        --cpus) kind=nothing ;;
+        --memory) kind=nothing ;;
+        --grace) kind=nothing ;;
+        -o|--out) kind=file ;;
+        --image) kind=nothing ;;
+        --program) kind=nothing ;;
+        --mount) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'export kserve')
+      options='--name --cpus --memory --grace -o --out --image --program --mount --claim --namespace --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=nothing ;;
+      esac
+      case $2 in
+        --name) kind=nothing ;;
+        --cpus) kind=nothing ;;
+        --memory) kind=nothing ;;
+        --grace) kind=nothing ;;
+        -o|--out) kind=file ;;
+        --image) kind=nothing ;;
+        --program) kind=nothing ;;
+        --mount) kind=nothing ;;
+        --claim) kind=nothing ;;
+        --namespace) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
@@ -455,6 +493,23 @@ _mlx_command() {
         --color) kind='choice auto always never' ;;
       esac
       ;;
+    'export systemd')
+      options='--name --cpus --memory --grace -o --out --socket --user --program --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        [0-9]*) kind=nothing ;;
+      esac
+      case $2 in
+        --name) kind=nothing ;;
+        --cpus) kind=nothing ;;
+        --memory) kind=nothing ;;
+        --grace) kind=nothing ;;
+        -o|--out) kind=file ;;
+        --user) kind=nothing ;;
+        --program) kind=file ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
     'promote')
       options='-m --message -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
@@ -482,7 +537,7 @@ _mlx_command() {
       esac
       case $2 in
         --actor) kind=nothing ;;
-        --kind) kind='choice actor actor.describe actor.forget alias alias.move attach domain domain.assign history history.join key key.erase operation operation.undo run run.checkpoint run.end run.log run.resume run.start tag tag.create tag.delete version version.create version.lost version.renumber' ;;
+        --kind) kind='choice access access.add access.revoke actor actor.describe actor.forget alias alias.move attach domain domain.assign history history.join key key.erase operation operation.undo run run.checkpoint run.end run.log run.resume run.start tag tag.create tag.delete version version.create version.lost version.renumber' ;;
         --since) kind=nothing ;;
         --until) kind=nothing ;;
         --max-count) kind=nothing ;;
@@ -521,7 +576,7 @@ _mlx_command() {
       ;;
     'key')
       options='--json -C -q --quiet -v --verbose --color -h --help'
-      subcommands='list new-identity export-public add-recipient remove-recipient add-passphrase change-passphrase rotate pin domain assign signing people trust distrust'
+      subcommands='list new-identity export-public add-recipient remove-recipient add-passphrase change-passphrase rotate pin domain assign api signing people trust distrust'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -641,6 +696,46 @@ _mlx_command() {
         --color) kind='choice auto always never' ;;
       esac
       ;;
+    'key api')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      subcommands='add list revoke'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key api add')
+      options='--role --model --expires --per-minute --per-day -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+      esac
+      case $2 in
+        --role) kind=nothing ;;
+        --model) kind=nothing ;;
+        --expires) kind=nothing ;;
+        --per-minute) kind=nothing ;;
+        --per-day) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key api list')
+      options='--json -C -q --quiet -v --verbose --color -h --help'
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'key api revoke')
+      options='-n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=nothing ;;
+      esac
+      case $2 in
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
     'key signing')
       options='--json -C -q --quiet -v --verbose --color -h --help'
       case $2 in
@@ -739,7 +834,7 @@ _mlx_command() {
       esac
       ;;
     'predict')
-      options='-o --out -s --split --device --top -p --prompt --tokens --logits --embed --pooling --normalize --chat --system --max-tokens --temperature --top-k --top-p --min-p --typical --repetition-penalty --frequency-penalty --presence-penalty --logit-bias --seed --count --stop --grammar --schema --logprobs --speculate --draft --cache --json -C -q --quiet -v --verbose --color -h --help'
+      options='-o --out -s --split --device --top -p --prompt --tokens --logits --embed --pooling --normalize --truncate --chat --system --max-tokens --temperature --top-k --top-p --min-p --typical --repetition-penalty --frequency-penalty --presence-penalty --logit-bias --seed --count --stop --grammar --schema --logprobs --speculate --draft --cache --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
         [0-9]*) kind=file ;;
@@ -753,7 +848,7 @@ _mlx_command() {
         --tokens) kind=nothing ;;
         --logits) kind=file ;;
         --embed) kind=file ;;
-        --pooling) kind='choice last mean' ;;
+        --pooling) kind='choice last mean cls max' ;;
         --system) kind=nothing ;;
         --max-tokens) kind=nothing ;;
         --temperature) kind=nothing ;;
@@ -800,13 +895,36 @@ _mlx_command() {
         --color) kind='choice auto always never' ;;
       esac
       ;;
+    'distill')
+      options='-c --config --temperature --share --set --resume --fresh --device --precision --numerics --force --memory -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        -c|--config) kind=file ;;
+        --temperature) kind=nothing ;;
+        --share) kind=nothing ;;
+        --set) kind=nothing ;;
+        --resume) kind=run ;;
+        --device) kind='choice auto cpu cuda' ;;
+        --precision) kind='choice auto bf16 f32 tf32' ;;
+        --numerics) kind='choice native portable' ;;
+        --memory) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
     'serve')
-      options='-l --listen --max-batch --max-body --queue --idle-timeout --speculate --cache --log --json -C -q --quiet -v --verbose --color -h --help'
+      options='-l --listen --tls-cert --tls-key --client-ca --keys --insecure --max-batch --max-body --queue --idle-timeout --speculate --cache --log --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         [0-9]*) kind=reference ;;
       esac
       case $2 in
         -l|--listen) kind=nothing ;;
+        --tls-cert) kind=file ;;
+        --tls-key) kind=file ;;
+        --client-ca) kind=file ;;
+        --keys) kind=file ;;
         --max-batch) kind=nothing ;;
         --max-body) kind=nothing ;;
         --queue) kind=nothing ;;
