@@ -79,10 +79,10 @@ std::vector<PlacedText> texts_of(const PredictOptions& options, Context& context
 infer::Tokens cut_to(std::size_t most, const infer::Tokens& whole, const PlacedText& text,
                      const data::Tokenizer& tokenizer) {
   const infer::Tokens bare = tokenizer.encode_placed(text.text, text.place, false).ids;
-  const auto found = std::ranges::search(whole, bare);
-  const auto behind = static_cast<std::size_t>(whole.end() - found.end());
-  if (found.size() != bare.size() || whole.size() - bare.size() >= most)
+  const auto begin = std::search(whole.begin(), whole.end(), bare.begin(), bare.end());
+  if (begin == whole.end() || whole.size() - bare.size() >= most)
     fail(ErrorKind::kUsage, "{}: its tokens cannot be cut to {}", text.place, most);
+  const std::size_t behind = static_cast<std::size_t>(whole.end() - begin) - bare.size();
   infer::Tokens out(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(most - behind));
   out.insert(out.end(), whole.end() - static_cast<std::ptrdiff_t>(behind), whole.end());
   return out;

@@ -35,6 +35,7 @@ graph::LoraSpec read_spec(TomlReader& table, const graph::Graph& graph, Json& co
   config["targets"] = patterns;
   const std::vector<graph::LoraTarget> targets = graph::lora_targets(graph);
   std::vector<std::string> names;
+  names.reserve(targets.size());
   for (const graph::LoraTarget& target : targets) names.push_back(target.name);
   at_key(table, "targets", [&] { spec.targets = named_by(patterns, names, "weights of a layer"); });
   for (const graph::LoraTarget& target : targets) {

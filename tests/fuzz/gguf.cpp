@@ -3,6 +3,7 @@
 // a brace is a config.json instead.
 #include "data/subword/tokenizer_json.h"
 #include "fuzz.h"
+#include "nn/encoder_config.h"
 #include "nn/gguf_config.h"
 #include "nn/gguf_tensors.h"
 #include "nn/gguf_tokenizer.h"
@@ -36,11 +37,19 @@ void check_config(std::string_view text) {
   }
 }
 
+void check_encoder(std::string_view text) {
+  const EncoderConfig config = read_encoder_config(text, 0, "config.json");
+  fuzz::require(config.width % config.heads == 0 && config.layers > 0, "heads share the width");
+  fuzz::require(config.context > 0 && config.context + config.first_position <= config.positions,
+                "every token has a position");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size > 0 && data[0] == '{') {
     fuzz::errors_are_fine([&] { check_config(as_text({data, size})); });
+    fuzz::errors_are_fine([&] { check_encoder(as_text({data, size})); });
     return 0;
   }
   fuzz::errors_are_fine([&] {

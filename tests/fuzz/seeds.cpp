@@ -185,6 +185,12 @@ void configurations() {
           R"("llama3","factor":8,"low_freq_factor":1,"high_freq_factor":4,"original_max_position_embeddings":16})",
           R"("linear","factor":2})"})
       seed("gguf", as_bytes(R"({"architectures":[")" + name + R"(ForCausalLM"],)" + sizes + rope + "}"));
+  for (const std::string name : {"Bert", "XLMRoberta"})
+    seed("gguf", as_bytes(R"({"architectures":[")" + name + R"(Model"],"pad_token_id":1,"type_vocab_size":2,)" + sizes +
+                          R"("default"}})"));
+  seed("gguf",
+       as_bytes(std::string_view(R"({"architectures":["DistilBertModel"],"vocab_size":8,"dim":8,"hidden_dim":8,)"
+                                 R"("n_layers":2,"n_heads":2,"max_position_embeddings":16,"activation":"relu"})")));
 }
 
 // Templates as chats have them, and one of each thing that they may hold.

@@ -73,6 +73,28 @@ TEST_CASE("gradients: linear") {
   check_gradient("db", forward, 2, dy, weights[1]);
 }
 
+TEST_CASE("gradients: linear with weights in groups, of the numbers that the integers stand for") {
+  constexpr std::int64_t kInputs = 64, kOutputs = 9, kGroup = 32;
+  const Tensor dy = unit_random({5, kOutputs}, 1), single = uniform({kInputs / kGroup, kOutputs}, -0.1f, 0.1f, 2);
+  const Tensor scales = stored(single, DType::kF16);
+  for (const bool four : {false, true}) {
+    const Tensor w = four ? integers(DType::kU8, {kOutputs, kInputs / 2}, 0, 255, 3)
+                          : integers(DType::kS8, {kOutputs, kInputs}, -128, 127, 3);
+    Tensor dense = unit_random({kOutputs, kInputs}, 4);
+    for (std::int64_t i = 0; i < dense.shape.count(); ++i) {
+      const std::uint8_t pair = w.data<std::uint8_t>()[four ? i / 2 : i];
+      const int integer = four ? (i % 2 == 0 ? pair & 15 : pair >> 4) - 8 : static_cast<std::int8_t>(pair);
+      const F16 scale = scales.data<F16>()[i % kInputs / kGroup * kOutputs + i / kInputs];
+      dense.data<float>()[i] = static_cast<float>(integer) * widen(scale);
+    }
+    const Shape dx = f32({5, kInputs});
+    const Tensor got = run_ref({"", Op::kLinearGroupsBackwardData, {}, {dy, w, scales}, {dx}, {}, {}})[0];
+    const Tensor wanted = run_ref({"", Op::kLinearBackwardData, {}, {dy, dense}, {dx}, {}, {}})[0];
+    for (std::int64_t i = 0; i < got.shape.count(); ++i)
+      CHECK(got.data<float>()[i] == doctest::Approx(wanted.data<float>()[i]).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("gradients: linear after gelu") {
   // y = gelu(x) · wᵀ, whose gradient of x is taken at once.
   const Tensor x = uniform({5, 7}, -3.0f, 3.0f, 1), w = unit_random({4, 7}, 2), dy = unit_random({5, 4}, 4);

@@ -139,8 +139,8 @@ Json to_json(const ChoicesScore& score) {
 
 std::vector<double> log_likelihoods(infer::Generator& generator, const data::Tokenizer& tokenizer,
                                     const Question& question) {
-  std::string context = question.context, blanks;
-  while (!context.empty() && context.back() == ' ') context.pop_back(), blanks += ' ';  // they go to the choice
+  const std::size_t end = question.context.find_last_not_of(" \t\n\r\f\v") + 1;  // blanks behind it go to the choice
+  const std::string context = question.context.substr(0, end), blanks = question.context.substr(end);
   const Tokens before = tokens_before(tokenizer, context, question.place);
   if (before.empty()) fail(ErrorKind::kUsage, "{}: the question is empty", question.place);
   std::vector<double> sums;
