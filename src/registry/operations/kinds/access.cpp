@@ -57,14 +57,14 @@ extern const Kind kAccessAdd = {
     access_add_text,
     names({{Role::kOther, "key"}}),
     ContentDomain::kHistory,
-    {.never = "revoke the key instead"},
+    {.never = "the key was given out; `mlx key api revoke` ends it"},
     takes<Right::kKeys>,
 };
 
 extern const Kind kAccessRevoke = {
     "access.revoke",         apply_access_revoke,
     access_revoke_text,      names({{Role::kOther, "key"}}),
-    ContentDomain::kHistory, {.never = "add another key instead"},
+    ContentDomain::kHistory, {.never = "a key that was revoked stays so; `mlx key api add` makes another one"},
     takes<Right::kKeys>,
 };
 
