@@ -157,6 +157,19 @@ TEST_CASE("generate: what is wrong with a request is said with 400") {
   }
 }
 
+TEST_CASE("generate: requests that are sent ahead are answered in order") {
+  Running server(gpt());
+  const std::string request = post_to(kGenerate, ask_for("a", R"("max_tokens":300)"));
+  Client client(server.port());
+  client.send(request);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  client.send(request + request + post_to(kStream, ask_for("a", R"("max_tokens":3)")));
+  for (int i = 0; i < 4; ++i) CHECK(client.read().status == 200);
+  client.send(request.substr(0, 40));
+  client.send(request.substr(40));
+  CHECK(client.read().status == 200);
+}
+
 TEST_CASE("generate: a client that leaves ends its text, waiting or under way") {
   Running server(gpt());
   auto streamed = std::make_unique<Client>(server.port()), whole = std::make_unique<Client>(server.port());

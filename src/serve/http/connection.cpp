@@ -6,7 +6,6 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
 
-#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <chrono>
@@ -387,24 +386,22 @@ void Connection::flush_stream() {
   });
 }
 
-// Reads ahead while the request is answered: the client's end is noticed at once. What it has sent is its next request;
-// where that is more than is kept, its end is noticed by a failing write.
+// Reads ahead while the request is answered: the client's end is noticed at once. Where it sends another request, that
+// is kept, and its end is noticed by a failing write.
 void Connection::watch() {
-  if (watching_ || !answering_ || !wire_.socket().is_open()) return;
-  const std::size_t room = std::min(buffer_.max_size() - buffer_.size(), kReadAhead);
-  if (room == 0) return;
+  if (watching_ || !answering_ || !wire_.socket().is_open() || buffer_.size() > 0) return;
   watching_ = true;
-  wire_.async_read_some(buffer_.prepare(room), [self = shared_from_this()](const error_code& error, std::size_t count) {
-    self->watching_ = false;
-    self->on_watched(error, count);
-  });
+  wire_.async_read_some(buffer_.prepare(kReadAhead),
+                        [self = shared_from_this()](const error_code& error, std::size_t count) {
+                          self->watching_ = false;
+                          self->on_watched(error, count);
+                        });
 }
 
 void Connection::on_watched(const error_code& error, std::size_t count) {
   if (error) return close();
   buffer_.commit(count);
-  if (std::exchange(read_on_, false)) return read_head();
-  watch();
+  if (std::exchange(read_on_, false)) read_head();
 }
 
 // Closing with unread bytes would reset the connection and may take the answer away from the client: the rest of the
