@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/path.h"
 #include "base/text.h"
+#include "cmd/cli/model_text.h"
 #include "cmd/cli/standard_input.h"
 #include "cmd/predict_writing.h"
 #include "infer/batch_generator.h"
@@ -204,17 +205,19 @@ Json to_json(const Answer& answer, const std::string& prompt, const PredictOptio
   return out;
 }
 
-void print_piece(Context& context, std::string_view piece) {
-  if (context.wants_json()) return;
-  context.out(piece);
-  context.flush();
+// Prints an answer as it is drawn.
+std::function<void(std::string_view)> printing(Context& context) {
+  return [&context, text = ModelText::of_stdout()](std::string_view piece) mutable {
+    if (context.wants_json()) return;
+    context.out(text.shown(piece));
+    context.flush();
+  };
 }
 
 int answer_once(const PredictOptions& options, const PredictInputs& inputs, Context& context, Answerer& answerer) {
   const std::string prompt = answerer.prompt(given_messages(options, context));
   Answer answer;
-  answerer.answer(
-      prompt, 0, [&context](std::string_view piece) { print_piece(context, piece); }, answer);
+  answerer.answer(prompt, 0, printing(context), answer);
   context.line("");
   if (context.wants_json()) context.json(to_json(answer, prompt, options, inputs, answerer.speculates()));
   return 0;
@@ -256,14 +259,16 @@ int converse(const PredictOptions& options, Context& context, Answerer& answerer
   Json messages = beginning(options);
   std::deque<Interruption::Deferred> interrupted;  // answers: the conversation goes on
   for (std::uint64_t turn = 0;; ++turn) {
-    if (terminal) print_piece(context, context.bold("> "));
+    if (terminal) {
+      context.out("> ");
+      context.flush();
+    }
     const std::optional<std::string> line = lines.next();
     if (!line || trimmed(*line).empty()) break;
     messages.push_back(message("user", *line));
     Answer answer;
     try {
-      answerer.answer(
-          answerer.prompt(messages), turn, [&context](std::string_view piece) { print_piece(context, piece); }, answer);
+      answerer.answer(answerer.prompt(messages), turn, printing(context), answer);
     } catch (const Error& error) {
       if (!terminal || error.kind != ErrorKind::kInterrupted || interruption.signal() != SIGINT) throw;
       interrupted.emplace_back(interruption);

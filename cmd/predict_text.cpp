@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "cmd/cli/model_text.h"
 #include "cmd/cli/standard_input.h"
 #include "cmd/predict_writing.h"
 #include "cmd/prediction_file.h"
@@ -177,7 +178,7 @@ class TextPrinter {
 
   void show(const std::string& piece) {
     if (context_.wants_json() || file_.wanted()) return;
-    context_.out(piece);
+    context_.out(text_.shown(piece));
     context_.flush();
   }
 
@@ -198,6 +199,7 @@ class TextPrinter {
   const std::string prompt_;
   PredictionFile& file_;
   const std::int64_t count_;
+  ModelText text_ = ModelText::of_stdout();
   std::int64_t turn_ = 0;
   std::vector<std::string> pieces_;
   std::vector<std::optional<infer::Generated>> ends_;

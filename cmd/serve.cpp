@@ -26,7 +26,7 @@ struct ServeOptions {
   std::string listen = "127.0.0.1:8080", speculate, cache = "f32";
   std::string tls_cert, tls_key, client_ca, keys;
   std::int64_t max_batch = 64, max_body = 8 << 20, queue = 1024;
-  double idle_timeout = 30;
+  double idle_timeout = 30, grace = 10;
   bool log = false, insecure = false;
 };
 
@@ -89,6 +89,7 @@ serve::ServerOptions server_options(const ServeOptions& options, Context& contex
   check_range("--max-body", static_cast<double>(options.max_body), 1, 1 << 30);
   check_range("--queue", static_cast<double>(options.queue), 1, 1 << 20);
   check_range("--idle-timeout", options.idle_timeout, 0.1, 86400);
+  check_range("--grace", options.grace, 0, 86400);
   serve::ServerOptions out;
   parse_listen(options.listen, context, out);
   out.tls = tls_files(options, context);
@@ -97,6 +98,7 @@ serve::ServerOptions server_options(const ServeOptions& options, Context& contex
   out.max_body = options.max_body;
   out.queue_limit = static_cast<int>(options.queue);
   out.idle_timeout = options.idle_timeout;
+  out.drain_timeout = options.grace;
   if (!options.speculate.empty()) out.ngram = infer::parse_ngram(options.speculate, "--speculate");
   return out;
 }
@@ -241,6 +243,7 @@ Command add_serve() {
               "Most examples or texts that wait for a model; beyond, requests get 503 (default: 1024)"),
       number("--idle-timeout", "SECONDS", options->idle_timeout,
              "How long a connection may idle or a request take to arrive (default: 30)"),
+      number("--grace", "SECONDS", options->grace, "How long requests may take once it is told to stop (default: 10)"),
       option("--speculate", "ngram[:N]", options->speculate,
              "Texts that are alone propose what followed their last 2 to N tokens before: faster, the same text"),
       choice("--cache", "TYPE", {"f32", "f16", "q8"}, options->cache,

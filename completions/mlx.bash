@@ -915,7 +915,7 @@ _mlx_command() {
       esac
       ;;
     'serve')
-      options='-l --listen --tls-cert --tls-key --client-ca --keys --insecure --max-batch --max-body --queue --idle-timeout --speculate --cache --log --json -C -q --quiet -v --verbose --color -h --help'
+      options='-l --listen --tls-cert --tls-key --client-ca --keys --insecure --max-batch --max-body --queue --idle-timeout --grace --speculate --cache --log --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         [0-9]*) kind=reference ;;
       esac
@@ -929,6 +929,7 @@ _mlx_command() {
         --max-body) kind=nothing ;;
         --queue) kind=nothing ;;
         --idle-timeout) kind=nothing ;;
+        --grace) kind=nothing ;;
         --speculate) kind=nothing ;;
         --cache) kind='choice f32 f16 q8' ;;
         -C) kind=folder ;;

@@ -948,6 +948,7 @@ complete -c mlx -n '__mlx_at "serve"' -l max-batch -x -d 'Most examples computed
 complete -c mlx -n '__mlx_at "serve"' -l max-body -x -d 'Largest body of a request (default: 8388608)'
 complete -c mlx -n '__mlx_at "serve"' -l queue -x -d 'Most examples or texts that wait for a model; beyond, requests get 503 (default: 1024)'
 complete -c mlx -n '__mlx_at "serve"' -l idle-timeout -x -d 'How long a connection may idle or a request take to arrive (default: 30)'
+complete -c mlx -n '__mlx_at "serve"' -l grace -x -d 'How long requests may take once it is told to stop (default: 10)'
 complete -c mlx -n '__mlx_at "serve"' -l speculate -x -d 'Texts that are alone propose what followed their last 2 to N tokens before: faster, the same text'
 complete -c mlx -n '__mlx_at "serve"' -l cache -x -a 'f32 f16 q8' -d 'How keys and values of texts are kept: half or about a quarter of the memory (default: f32)'
 complete -c mlx -n '__mlx_at "serve"' -l log -d 'One line on stderr for each request'

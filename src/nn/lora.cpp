@@ -10,12 +10,15 @@
 #include "nn/families.h"
 #include "nn/finetune.h"
 #include "nn/groups.h"
+#include "nn/imported.h"
 
 namespace mlx::nn {
 namespace {
 
 void check_place(const TomlReader& model, const Built& built) {
   const bool outside = parse_json(built.config, "the model's config").contains("architecture");
+  if (built.family == kImported && !outside)
+    model.fail_at("family", "with lora it is that of the model that init names: leave it out");
   if (built.family != "gpt2" && built.family != "llama" && !outside)
     model.fail_at("lora", fmt::format("it is for language models, the model is \"{}\"", built.family));
   if (!model.has("init")) model.fail_at("lora", "it adapts an existing model: name one with init");
@@ -34,6 +37,10 @@ graph::LoraSpec read_spec(TomlReader& table, const graph::Graph& graph, Json& co
   if (patterns.empty()) table.fail_at("targets", "expected at least one pattern");
   config["targets"] = patterns;
   const std::vector<graph::LoraTarget> targets = graph::lora_targets(graph);
+  if (targets.empty())
+    table.fail_at("targets",
+                  "the model has no layer beside whose weights adapters are trained: f32, half precision, or "
+                  "int8 and int4 in groups");
   std::vector<std::string> names;
   names.reserve(targets.size());
   for (const graph::LoraTarget& target : targets) names.push_back(target.name);

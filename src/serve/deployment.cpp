@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/manifest_text.h"
+#include "base/path.h"
 #include "base/text.h"
 
 namespace mlx::serve {
@@ -16,6 +17,7 @@ namespace {
 
 constexpr const char* kListen = "127.0.0.1:8080";  // the default of --listen
 constexpr const char* kUnix = "unix:";
+constexpr std::int64_t kToEnd = 5;  // seconds that a server takes to end after its last answer
 
 // A setting's value stands to the end of its line, and % begins a specifier.
 std::string unit_value(const char* what, const std::string& text) {
@@ -46,7 +48,7 @@ std::string unit_word(const std::string& word, bool command) {
 }
 
 std::vector<std::string> command_of(const Deployment& deployment) {
-  std::vector<std::string> out{deployment.program, "serve"};
+  std::vector<std::string> out{deployment.program, "serve", "--grace", std::to_string(deployment.grace)};
   out.insert(out.end(), deployment.arguments.begin(), deployment.arguments.end());
   return out;
 }
@@ -60,15 +62,23 @@ std::string port_of(const std::string& listen) {
   return port;
 }
 
+bool is_loopback(const std::string& listen) {
+  return listen.starts_with("127.") || listen.starts_with("localhost:") || listen.starts_with("[::1]");
+}
+
+void check_secure(const Deployment& deployment, const std::string& listen) {
+  if (has_option(deployment.arguments, "--tls-cert") || has_option(deployment.arguments, "--insecure")) return;
+  throw Error(ErrorKind::kUsage, fmt::format("--listen {}: others would reach it, and there is no TLS", listen),
+              "add --tls-cert and --tls-key to what stands after --, or --insecure if what is before it does that");
+}
+
 // What listens at its own loopback only cannot be reached in a container.
 std::string port_of_container(const Deployment& deployment) {
   const std::string listen = listen_of(deployment.arguments, "");
-  if (listen.empty() || listen.starts_with("127.") || listen.starts_with("localhost:") || listen.starts_with("[::1]"))
+  if (listen.empty() || is_loopback(listen))
     throw Error(ErrorKind::kUsage, "in a container the server must listen at its address",
                 "add --listen 0.0.0.0:8080 to what stands after --");
-  if (!has_option(deployment.arguments, "--tls-cert") && !has_option(deployment.arguments, "--insecure"))
-    throw Error(ErrorKind::kUsage, fmt::format("--listen {}: others would reach it, and there is no TLS", listen),
-                "add --tls-cert and --tls-key to what stands after --, or --insecure if what is before it does that");
+  check_secure(deployment, listen);
   return port_of(listen);
 }
 
@@ -84,6 +94,15 @@ Json words(const std::vector<std::string>& from) {
 Json probe(const Deployment& deployment, const char* path, const std::string& port) {
   const bool tls = has_option(deployment.arguments, "--tls-cert");
   return {{"httpGet", {{"path", path}, {"port", std::stoi(port)}, {"scheme", tls ? "HTTPS" : "HTTP"}}}};
+}
+
+// Where a unit that may write nowhere else makes the socket of `path`.
+std::string folder_of_socket(const std::string& path) {
+  constexpr std::string_view kRun = "/run/";
+  const std::size_t end = path.find('/', kRun.size());
+  if (path.starts_with(kRun) && end != path.npos)
+    return fmt::format("RuntimeDirectory={}\n", unit_value("--listen", path.substr(kRun.size(), end - kRun.size())));
+  return fmt::format("ReadWritePaths={}\n", unit_word(parent_path(path), false));
 }
 
 }  // namespace
@@ -104,6 +123,9 @@ bool has_option(const std::vector<std::string>& arguments, const std::string& na
 }
 
 std::string systemd_service(const Deployment& deployment) {
+  const std::string listen = listen_of(deployment.arguments, kListen);
+  const bool unix_socket = listen.starts_with(kUnix);
+  if (!unix_socket && !is_loopback(listen)) check_secure(deployment, listen);
   std::string command;
   for (const std::string& word : command_of(deployment))
     command += (command.empty() ? "" : " ") + unit_word(word, true);
@@ -114,6 +136,7 @@ std::string systemd_service(const Deployment& deployment) {
   if (!deployment.user.empty()) out += fmt::format("User={}\n", unit_value("--user", deployment.user));
   if (deployment.cpus > 0) out += fmt::format("CPUQuota={}%\n", 100 * deployment.cpus);
   if (deployment.memory > 0) out += fmt::format("MemoryMax={}\n", deployment.memory);
+  if (unix_socket) out += folder_of_socket(listen.substr(std::string_view(kUnix).size()));
   // Kernels are made while it runs (oneDNN), so memory may become executable.
   out += fmt::format(
       "Restart=on-failure\nRestartSec=1\nTimeoutStopSec={}\nLimitNOFILE=65536\nNoNewPrivileges=yes\nPrivateTmp=yes\n"
@@ -121,7 +144,7 @@ std::string systemd_service(const Deployment& deployment) {
       "ProtectKernelTunables=yes\nProtectKernelModules=yes\nProtectControlGroups=yes\n"
       "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX\nRestrictSUIDSGID=yes\nLockPersonality=yes\n\n"
       "[Install]\nWantedBy=multi-user.target\n",
-      deployment.grace, unit_word("-" + deployment.folder + "/.mlx", false));
+      deployment.grace + kToEnd, unit_word("-" + deployment.folder + "/.mlx", false));
   return out;
 }
 
@@ -147,7 +170,7 @@ std::string compose_file(const Deployment& deployment) {
       {"tmpfs", Json::array({"/tmp"})},
       {"cap_drop", Json::array({"ALL"})},
       {"security_opt", Json::array({"no-new-privileges:true"})},
-      {"stop_grace_period", fmt::format("{}s", deployment.grace)},
+      {"stop_grace_period", fmt::format("{}s", deployment.grace + kToEnd)},
       {"restart", "unless-stopped"}};
   for (const std::string* text : {&deployment.image, &deployment.folder, &deployment.mount}) check_manifest_text(*text);
   for (const char* key : {"image", "working_dir"}) service[key] = kubernetes_literal(service[key].get<std::string>());
@@ -178,7 +201,7 @@ std::string kserve_manifest(const Deployment& deployment) {
   if (deployment.cpus > 0) limits["cpu"] = std::to_string(deployment.cpus);
   if (deployment.memory > 0) limits["memory"] = std::to_string(deployment.memory);
   if (!limits.empty()) container["resources"] = {{"limits", limits}, {"requests", limits}};
-  Json predictor = {{"terminationGracePeriodSeconds", deployment.grace}};
+  Json predictor = {{"terminationGracePeriodSeconds", deployment.grace + kToEnd}};
   if (!deployment.claim.empty()) {
     container["volumeMounts"] = Json::array({{{"name", "repository"}, {"mountPath", deployment.mount}}});
     predictor["volumes"] =

@@ -9,13 +9,13 @@
 namespace mlx::serve {
 
 struct Deployment {
-  std::string name;                                     // of the service
-  std::vector<std::string> arguments;                   // of `mlx serve`, as its command line takes them
-  std::string program = "mlx";                          // there
-  std::string folder;                                   // that it runs in: the repository's
-  std::int64_t cpus = 0, memory = 0;                    // bytes; limits, 0 for none
-  std::int64_t grace = 30;                              // seconds between the request to stop and the end
-  std::string user{};                                   // systemd
+  std::string name;                    // of the service
+  std::vector<std::string> arguments;  // of `mlx serve`, as its command line takes them
+  std::string program = "mlx";         // there
+  std::string folder;                  // that it runs in: the repository's
+  std::int64_t cpus = 0, memory = 0;   // bytes; limits, 0 for none
+  std::int64_t grace = 30;             // seconds that requests in flight may take when it is told to stop
+  std::string user{};                  // systemd
   std::string image{}, claim{}, mount{}, name_space{};  // of containers
 };
 

@@ -161,26 +161,15 @@ void linear(Entries& entries, std::int64_t n, std::int64_t k, std::int64_t o) {
 // With weights of four and eight bits in groups of 32, and in blocks: of a language model that reads a prompt or
 // decodes. When it decodes, weights come from memory.
 void linear_groups(Entries& entries, std::int64_t n, std::int64_t k, std::int64_t o) {
-  constexpr std::int64_t kDecoding = 16;
-  constexpr int kModel = 24;
-  const int copies = n > kDecoding ? 1 : kModel;
+  const int copies = n > 16 ? 1 : 24;
   const double flops = 2.0 * static_cast<double>(n * k * o);
   const Shape scales = tensor(DType::kF16, {k / 32, o});
   const std::string shape = fmt::format("{}x{}->{}{}", n, k, o, copies > 1 ? " from memory" : "");
-  entries.push_back({"linear int4 groups " + shape,
-                     Op::kLinearGroups,
-                     {},
-                     {f32({n, k}), tensor(DType::kU8, {o, k / 2}), scales},
-                     {f32({n, o})},
-                     flops,
-                     copies});
-  entries.push_back({"linear int8 groups " + shape,
-                     Op::kLinearGroups,
-                     {},
-                     {f32({n, k}), tensor(DType::kS8, {o, k}), scales},
-                     {f32({n, o})},
-                     flops,
-                     copies});
+  const Shape four = tensor(DType::kU8, {o, k / 2}), eight = tensor(DType::kS8, {o, k});
+  for (const auto& [kind, w] : {std::pair("int4", four), {"int8", eight}}) {
+    const std::string name = fmt::format("linear {} groups {}", kind, shape);
+    entries.push_back({name, Op::kLinearGroups, {}, {f32({n, k}), w, scales}, {f32({n, o})}, flops, copies});
+  }
   for (std::int64_t number = kQ2K; number <= kQ6K; ++number) {
     const BlockType& type = *find_block_type(number);
     Attrs attrs;

@@ -19,11 +19,15 @@ has "$(cat "$work/.manager")" "LISTEN_FDS: 2 sockets, and a server has one"
 # Units.
 expect 0 mlx export systemd --name 'clf 100%' --cpus 2 --memory 1GiB --user mlx --program '/opt/m l/mlx' --out clf.service -- clf@production "a=it's \$HOME \"%h\" \\" --listen=127.0.0.1:8443
 for line in 'Description=mlx serve clf 100%%' 'Type=notify' 'User=mlx' 'CPUQuota=200%' 'MemoryMax=1073741824' "WorkingDirectory=$PWD" \
-  'ExecStart="/opt/m l/mlx" "serve" "clf@production" "a=it'\''s $$HOME \"%%h\" \\" "--listen=127.0.0.1:8443"'; do
+  'ExecStart="/opt/m l/mlx" "serve" "--grace" "30" "clf@production" "a=it'\''s $$HOME \"%%h\" \\" "--listen=127.0.0.1:8443"'; do
   grep -qxF -- "$line" clf.service || fail "no line $line in $(cat clf.service)"
 done
 has "$(mlx export systemd --socket -- clf -l unix:/run/clf.sock)" 'ListenStream=/run/clf.sock'
 has "$(mlx export systemd --socket clf)" 'ListenStream=127.0.0.1:8080'
+# bug: a unit that may not write where its socket is.
+has "$(mlx export systemd -- clf --listen unix:/run/clf/s.sock)" 'RuntimeDirectory=clf'
+has "$(mlx export systemd -- clf --listen unix:/srv/x/s.sock)" 'ReadWritePaths="/srv/x"'
+error 2 "others would reach it, and there is no TLS" mlx export systemd -- clf --listen 0.0.0.0:8443
 if command -v systemd-analyze >/dev/null; then
   mlx export systemd --program "$mlx_binary" clf >mlx.service
   mlx export systemd --socket clf >mlx.socket
@@ -43,15 +47,15 @@ assert (kserve["apiVersion"], kserve["kind"]) == ("serving.kserve.io/v1beta1", "
 assert kserve["metadata"] == {"name": "clf", "namespace": "ml"}
 predictor = kserve["spec"]["predictor"]
 container = predictor["containers"][0]
-assert container["command"] == ["mlx"] and container["args"][:4] == ["serve", "clf@production", "a=$$HOME", "--listen"], container
+assert container["command"] == ["mlx"] and container["args"][:6] == ["serve", "--grace", "60", "clf@production", "a=$$HOME", "--listen"], container
 assert container["ports"] == [{"containerPort": 9000, "protocol": "TCP"}]
 assert container["readinessProbe"] == {"httpGet": {"path": "/v2/health/ready", "port": 9000, "scheme": "HTTPS"}}
 assert container["resources"]["limits"] == {"cpu": "2", "memory": "2147483648"}
 assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 assert container["volumeMounts"][0]["mountPath"] == container["workingDir"] == "/repository"
-assert predictor["volumes"][0]["persistentVolumeClaim"] == {"claimName": "repo"} and predictor["terminationGracePeriodSeconds"] == 60
+assert predictor["volumes"][0]["persistentVolumeClaim"] == {"claimName": "repo"} and predictor["terminationGracePeriodSeconds"] == 65
 service = yaml.safe_load(open("compose.yaml"))["services"]["clf"]
-assert service["entrypoint"] == ["mlx", "serve", "clf@production", "a=$$HOME", "--listen", "0.0.0.0:9000", "--insecure"]
+assert service["entrypoint"] == ["mlx", "serve", "--grace", "30", "clf@production", "a=$$HOME", "--listen", "0.0.0.0:9000", "--insecure"]
 assert service["ports"] == ["9000:9000"] and service["volumes"] == [{"type": "bind", "source": sys.argv[1], "target": "/repository"}]
 assert service["read_only"] is True and service["cap_drop"] == ["ALL"] and service["cpus"] == 2
 PY

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "cmd/cli/foreign_text.h"
 #include "cmd/cli/help.h"
+#include "cmd/cli/model_text.h"
 #include "cmd/cli/moment.h"
 #include "cmd/cli/progress_bar.h"
 #include "cmd/cli/terminal.h"
@@ -150,4 +151,22 @@ TEST_CASE("bug: characters that are not seen, or break lines, stood in names of 
   const Json document = {{"name", "a\u200Bb\U000E0041"}};
   CHECK(json_text(document, -1) == R"({"name":"a\u200bb\udb40\udc41"})");
   CHECK(Json::parse(json_text(document, -1)) == document);
+}
+
+// bug: a model could send a terminal sequences that change it.
+TEST_CASE("what a model writes changes no terminal") {
+  const auto on_terminal = [](std::initializer_list<std::string_view> pieces) {
+    ModelText text(true);
+    std::string out;
+    for (const std::string_view piece : pieces) out += text.shown(piece);
+    return out;
+  };
+  CHECK(on_terminal({"two\n\tlines"}) == "two\n\tlines");
+  CHECK(on_terminal({"\x1b[2J\r\x07\x7f", "\x1b"}) == "?[2J????");
+  CHECK(on_terminal({"caf\xc3", "\xa9 \xe2\x82", "\xac \xf0\x9f\x98\x80"}) ==
+        "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
+  CHECK(on_terminal({"\xc2", "\x9b", "31m \x9b \xff \xc2\xa0"}) == "\xc2?31m ? ? \xc2\xa0");
+  CHECK(on_terminal({"\xe2\x80\x8c"}) == "\xe2\x80\x8c");  // a joiner, which Persian needs
+  ModelText file(false);
+  CHECK(file.shown("\x1b[2J") == "\x1b[2J");
 }
