@@ -181,8 +181,7 @@ int predict_embed(const PredictOptions& options, AskedModel asked, Context& cont
   infer::Pooled pooled = infer::pooling_of(bare);
   if (!options.pooling.empty()) pooled.pooling = infer::pooling_named(options.pooling);
   pooled.unit = pooled.unit || options.normalize;
-  const infer::Model model(std::move(bare), chosen_backend(context, options.device), context.pool(),
-                           cache_of(options));
+  const infer::Model model(std::move(bare), chosen_backend(context, options.device), context.pool(), cache_of(options));
   const Embedded done = embed_all(options, {asked.version, model}, vocabulary, pooled, context);
   context.say(fmt::format("{} of {} numbers in {}", counted(done.texts, "vector"), done.width,
                           options.embed == "-" ? "standard output" : printable(options.embed)));

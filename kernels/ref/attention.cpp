@@ -183,7 +183,8 @@ void cached(const void* opaque, const Args& args, int phase, int slice) {
       values.read(row_of(rows, j), v.data() + j * item.size);
     }
     for (std::int64_t t = 0; t < s.g.time; ++t)
-      attend<float>(s, item.q[t], {k.data(), item.size}, {v.data(), item.size}, first_key(s, held + t), held + t, scratch, y + t * s.g.dim);
+      attend<float>(s, item.q[t], {k.data(), item.size}, {v.data(), item.size}, first_key(s, held + t), held + t,
+                    scratch, y + t * s.g.dim);
   }
 }
 

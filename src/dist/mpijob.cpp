@@ -41,7 +41,8 @@ Json pod(const MpiJob& job, Json container) {
 }
 
 Json launcher(const MpiJob& job) {
-  Json args = strings({"--np", std::to_string(job.ranks), "--bind-to", "none", "--wdir", kubernetes_literal(job.folder)});
+  Json args =
+      strings({"--np", std::to_string(job.ranks), "--bind-to", "none", "--wdir", kubernetes_literal(job.folder)});
   for (const auto& [name, value] : mpi_parameters()) {
     for (const std::string& word : {std::string("--mca"), name, value}) args.push_back(word);
   }

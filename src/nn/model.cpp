@@ -62,8 +62,8 @@ bool is_own_file(const std::string& path) {
 
 // A large file of weights, mapped from the cache of whole files: after the first time nothing is unpacked or copied,
 // and what kernels do not read takes no memory. Nothing from an encrypted store, whose plain bytes stay off the disk,
-// or if the cache cannot be written, or would fill the disk, or if somebody empties it meanwhile, or if another user made
-// the file.
+// or if the cache cannot be written, or would fill the disk, or if somebody empties it meanwhile, or if another user
+// made the file.
 std::optional<Content> from_cache(const store::Store& store, const store::Entry& entry) {
   constexpr std::uint64_t kLeast = std::uint64_t{64} << 20;
   if (entry.size < kLeast || store.encrypted()) return std::nullopt;
