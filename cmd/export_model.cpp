@@ -15,6 +15,7 @@
 #include "convert/gguf_writer.h"
 #include "convert/hugging_face_writer.h"
 #include "convert/peft_writer.h"
+#include "graph/passes/passes.h"
 #include "work/inputs.h"
 
 namespace mlx::cmd {
@@ -88,8 +89,11 @@ int export_model(const ModelExport& options, Context& context) {
     throw Error(ErrorKind::kUsage, fmt::format("--out {}: inside the repository's own files", printable(options.out)),
                 "name a place outside of .mlx");
   const bool folder = options.format != "gguf";
-  const convert::WrittenModel written =
-      files_of(options, nn::load_model_as_stored(repository.store(), version.digest), version.name(), path);
+  const nn::Model model = nn::load_model_as_stored(repository.store(), version.digest);
+  if (graph::is_encoder(model.graph))
+    throw Error(ErrorKind::kUsage, fmt::format("{} is an encoder: only language models are exported", version.name()),
+                fmt::format("`mlx checkout {} --to FOLDER` writes its weights as safetensors", version.name()));
+  const convert::WrittenModel written = files_of(options, model, version.name(), path);
   const bool there = is_written(path, folder, written.files, context);
   if (!there && !context.dry_run()) write_outside(path, folder, written.files, context);
   for (const std::string& warning : written.warnings) context.progress().warn(warning);

@@ -91,7 +91,7 @@ infer::Tokens cut_to(std::size_t most, const infer::Tokens& whole, const PlacedT
 infer::Tokens tokens_of(const PlacedText& text, const data::Tokenizer& tokenizer, const PredictOptions& options,
                         std::int64_t context) {
   infer::Tokens tokens = tokenizer.encode_placed(text.text, text.place, true).ids;
-  if (tokens.empty()) fail(ErrorKind::kUsage, "{}: the text is empty", text.place);
+  if (text.text.empty() || tokens.empty()) fail(ErrorKind::kUsage, "{}: the text is empty", text.place);
   if (static_cast<std::int64_t>(tokens.size()) <= context) return tokens;
   if (options.truncate) return cut_to(static_cast<std::size_t>(context), tokens, text, tokenizer);
   throw Error(ErrorKind::kUsage, fmt::format("{}: {} tokens, the model takes {}", text.place, tokens.size(), context),

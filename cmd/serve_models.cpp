@@ -106,7 +106,8 @@ void ServeModels::look(serve::Control& control) {
       follow(served, control);
     } catch (const Error& error) {
       if (std::exchange(served.told, error.message) == error.message) continue;
-      control.warn(fmt::format("{}: {}; the version before is still served", served.word, error.message));
+      control.warn(fmt::format("{}: {}; the version before is still served{}", served.word, error.message,
+                               error.hint.empty() ? "" : "\nhint: " + error.hint));
     }
   }
 }

@@ -114,8 +114,9 @@ void check_finite(const nn::Model& model) {
 
 void check_no_encoder(const nn::Model& model, const registry::Version& version) {
   if (!graph::is_encoder(graph::to_inference(model.graph))) return;
-  throw Error(ErrorKind::kUsage, fmt::format("{} is an encoder: it is quantized without data", version.name()),
-              "leave out --calibrate: weights in groups need no ranges");
+  throw Error(ErrorKind::kUsage,
+              fmt::format("{} is an encoder: its weights become int8 or int4 in groups, without data", version.name()),
+              "--to int8 or --to int4, without --calibrate and --method");
 }
 
 void check_language_model(const nn::Model& model, const registry::Version& version) {

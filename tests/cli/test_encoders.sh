@@ -108,13 +108,17 @@ check "assert npy('alone.npy')[0] == npy('int4.npy')[0]" "int4: other bits alone
 
 # What it cannot do is refused, and so is what is no encoder that we know.
 error 2 "is an encoder: it gives vectors and writes no text" mlx predict BertModel@v1 -p "the mill"
+error 2 "is an encoder: only language models are exported" mlx export model BertModel@v1 --format hf --out gone
+# bug: an empty line became the vector of the tokens around nothing.
+printf 'the mill\n\nturns\n' >gap.txt
+error 2 "gap.txt: line 2: the text is empty" mlx predict BertModel@v1 gap.txt --embed none.npy
 error 2 "--truncate is for --embed" mlx predict BertModel@v1 -p "the mill" --truncate
 error 2 "expected integers from 0 to 10" mlx predict BertModel@v1 --tokens "1 11" --embed none.npy
 mkdir -p data/text && echo "the mill turns by the old river" >data/text/test.txt && cp data/text/test.txt data/text/train.txt
 mlx add data/text >/dev/null 2>&1
 error 2 "an encoder gives vectors: it predicts no tokens" mlx eval BertModel@v1 --data data/text --split test
-error 2 "is an encoder: it is quantized without data" mlx quantize BertModel@v1 --calibrate data/text
-error 2 "is an encoder: it is quantized without data" mlx quantize BertModel@v1 --to int4 --method gptq --calibrate data/text
+error 2 "is an encoder: its weights become int8 or int4 in groups, without data" mlx quantize BertModel@v1 --calibrate data/text
+error 2 "is an encoder: its weights become int8 or int4 in groups, without data" mlx quantize BertModel@v1 --to int4 --method gptq --calibrate data/text
 printf '[data]\ndataset = "data/text"\n[model]\nname = "tuned"\ninit = "BertModel@v1"\n[train]\nepochs = 1\n' >train.toml
 error 2 "an encoder gives vectors, and cannot be trained" mlx train -c train.toml
 error 2 "an encoder gives vectors and writes no text" mlx serve BertModel@v1 --listen 127.0.0.1:0
