@@ -182,7 +182,7 @@ void TextModel::drop_all(Together& running, const std::exception_ptr& error) {
   running.clear();
 }
 
-// Waits for a text if none is running. False if there will be no more.
+// Waits for a text if none is running; what cannot begin gets its error. False if there will be no more.
 bool TextModel::accept(Together& running) {
   std::unique_lock lock(mutex_);
   if (running.empty()) changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
@@ -190,11 +190,15 @@ bool TextModel::accept(Together& running) {
     if (!batch_->has_room(queue_.front().job.request)) break;
     auto text = std::make_unique<Running>(std::move(queue_.front()));
     queue_.pop_front();
-    infer::TextRequest request = request_of(*text);
-    running.emplace(batch_->start(std::move(request)), std::move(text));
+    try {
+      const std::int64_t id = batch_->start(request_of(*text));
+      running.emplace(id, std::move(text));
+    } catch (...) {  // such as a grammar whose text has too many beginnings
+      end(*text, std::current_exception(), {});
+    }
   }
   free_ = queue_.empty() ? free_of(running) : 0;  // else the first of the queue has no room
-  return !running.empty();
+  return !running.empty() || !stopping_;
 }
 
 std::size_t TextModel::free_of(const Together& running) {

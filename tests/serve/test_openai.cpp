@@ -317,6 +317,16 @@ TEST_CASE("openai: models by their names; what is wrong is said in its form") {
   refused("/v1/embeddings", R"({"model":"lm","input":[1,999]})", 400, "'input'");
 }
 
+TEST_CASE("bug: a grammar whose texts begin in too many ways ended the server") {
+  Running server(lm());
+  const char* const grammar = "root ::= x{50000} y{50000}\nx ::= \"a\" | \"b\" | \"\"\ny ::= x | \"\"";
+  for (int i = 0; i < 2; ++i) {
+    const Json why = post_json(server, "/v1/completions", {{"prompt", "a"}, {"grammar", grammar}}, 400);
+    CHECK_MESSAGE(why["error"]["message"].get<std::string>().find("4096 ways") != std::string::npos, why.dump());
+  }
+  CHECK(post_json(server, "/v1/completions", {{"prompt", "a"}, {"max_tokens", 1}})["usage"]["completion_tokens"] == 1);
+}
+
 TEST_CASE("openai: the second turn of a chat does not compute the first again") {
   Running server(lm());
   const std::string first(200, 'a');
