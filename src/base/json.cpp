@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.h"
@@ -163,26 +164,66 @@ const Json& member(const Json& object, std::string_view key, std::string_view wh
 }
 
 // Builds the document, and refuses a key that occurs twice in one object: readers differ in which of the two they take.
-class UniqueKeys : public nlohmann::detail::json_sax_dom_parser<Json> {
-  using Base = nlohmann::detail::json_sax_dom_parser<Json>;
-
+// Members are appended: nlohmann's own builder looks for each among all before it, which takes minutes for a few hundred
+// thousand.
+class Builder {
  public:
-  UniqueKeys(Json& to, std::string_view what) : Base(to), what_(what) {}
-  bool start_object(std::size_t size) {
+  Builder(Json& to, std::string_view what) : document_(to), what_(what) {}
+
+  bool null() { return put(nullptr); }
+  bool boolean(bool value) { return put(value); }
+  bool number_integer(Json::number_integer_t value) { return put(value); }
+  bool number_unsigned(Json::number_unsigned_t value) { return put(value); }
+  bool number_float(Json::number_float_t value, const std::string& /*text*/) { return put(value); }
+  bool string(std::string& value) { return put(std::move(value)); }
+  bool binary(Json::binary_t& value) { return put(std::move(value)); }
+  bool start_array(std::size_t /*size*/) { return open(Json::array()); }
+  bool end_array() { return close(); }
+  bool start_object(std::size_t /*size*/) {
     keys_.emplace_back();
-    return Base::start_object(size);
+    return open(Json::object());
   }
   bool key(std::string& text) {
     if (!keys_.back().insert(text).second) fail(ErrorKind::kCorrupt, "{}: the key '{}' occurs twice", what_, text);
-    return Base::key(text);
+    key_ = std::move(text);
+    return true;
   }
   bool end_object() {
     keys_.pop_back();
-    return Base::end_object();
+    return close();
+  }
+  template <class Exception>
+  bool parse_error(std::size_t /*at*/, const std::string& /*last*/, const Exception& error) {
+    throw error;
   }
 
  private:
+  Json& add(Json value) {
+    if (open_.empty()) return document_ = std::move(value);
+    Json& in = *open_.back();
+    if (in.is_array()) {
+      in.push_back(std::move(value));
+      return in.back();
+    }
+    return in.get_ref<Json::object_t&>().emplace_back(std::move(key_), std::move(value)).second;
+  }
+  bool put(Json value) {
+    add(std::move(value));
+    return true;
+  }
+  bool open(Json value) {
+    open_.push_back(&add(std::move(value)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  Json& document_;
   std::string_view what_;
+  std::string key_;                                    // of the value that comes next
+  std::vector<Json*> open_;                            // each within the one before it, as its last value
   std::vector<std::unordered_set<std::string>> keys_;  // of the objects that are open
 };
 
@@ -192,7 +233,7 @@ Json parse_json(std::string_view text, std::string_view what) {
   check_depth(text, what);
   try {
     Json document;
-    UniqueKeys handler(document, what);
+    Builder handler(document, what);
     Json::sax_parse(text, &handler);
     return document;
   } catch (const Json::parse_error& error) {

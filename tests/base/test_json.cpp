@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "throws.h"
 
@@ -72,6 +73,19 @@ TEST_CASE("nesting is limited, brackets in strings do not count") {
   Json built = 1;
   for (int i = 0; i < 200; ++i) built = Json::array({std::move(built)});
   CHECK(error_of([&] { canonical(built); }).kind == ErrorKind::kCorrupt);
+}
+
+TEST_CASE("bug: reading an object took the square of the number of its keys") {
+  std::string text = "{\"other\":[{\"a\":{}},null,true,-1,2,0.5,\"b\"]";
+  constexpr int kKeys = 200'000;
+  for (int i = 0; i < kKeys; ++i) text += fmt::format(",\"{}\":{}", i, i);
+  const double started = seconds_now();
+  const Json json = parse_json(text + "}", "x");
+  CHECK(seconds_now() - started < 10);  // it was a minute
+  CHECK_EQ(json.size(), kKeys + 1);
+  CHECK_EQ(json.front().dump(), R"([{"a":{}},null,true,-1,2,0.5,"b"])");
+  CHECK_EQ(json.back(), kKeys - 1);
+  CHECK(error_of([&] { parse_json(text + ",\"7\":1}", "x"); }).message == "x: the key '7' occurs twice");
 }
 
 TEST_CASE("typed access says what is missing or of another type") {
