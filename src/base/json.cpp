@@ -164,8 +164,8 @@ const Json& member(const Json& object, std::string_view key, std::string_view wh
 }
 
 // Builds the document, and refuses a key that occurs twice in one object: readers differ in which of the two they take.
-// Members are appended: nlohmann's own builder looks for each among all before it, which takes minutes for a few hundred
-// thousand.
+// Members are appended: nlohmann's own builder looks for each among all before it, which takes minutes for a few
+// hundred thousand.
 class Builder {
  public:
   Builder(Json& to, std::string_view what) : document_(to), what_(what) {}
