@@ -297,6 +297,8 @@ TEST_CASE("openai: models by their names; what is wrong is said in its form") {
     refused("/v1/completions", fmt::format(R"({{"model":"lm",{}{}}})", prompt ? "" : R"("prompt":"a",)", field), 400,
             why);
   }
+  Json many = Json::object();
+  for (int i = 0; i < 65; ++i) many[std::to_string(i)] = i;
   for (const auto& [field, why] : std::vector<std::pair<std::string, std::string>>{
            {R"("messages":[])", "'messages'"},
            {R"("messages":[{"role":"king","content":"a"}])", "messages[0].role"},
@@ -306,6 +308,8 @@ TEST_CASE("openai: models by their names; what is wrong is said in its form") {
             "tool_calls.arguments"},
            {R"("messages":[{"role":"user","content":"a"}],"tool_choice":"required")", "needs 'tools'"},
            {R"("messages":[{"role":"user","content":"a"}],"top_logprobs":2)", "needs 'logprobs'"},
+           {fmt::format(R"("messages":[{{"role":"user","content":"a"}}],"chat_template_kwargs":{})", many.dump()),
+            "at most 64 names"},
            {R"("messages":[{"role":"user","content":"a"}],"tools":[{"type":"function"}])", "tool 0"}}) {
     refused("/v1/chat/completions", fmt::format(R"({{"model":"lm",{}}})", field), 400, why);
   }
@@ -325,6 +329,18 @@ TEST_CASE("bug: a grammar whose texts begin in too many ways ended the server") 
     CHECK_MESSAGE(why["error"]["message"].get<std::string>().find("4096 ways") != std::string::npos, why.dump());
   }
   CHECK(post_json(server, "/v1/completions", {{"prompt", "a"}, {"max_tokens", 1}})["usage"]["completion_tokens"] == 1);
+}
+
+TEST_CASE("bug: what is wrong with the size of a request was not told in the form of its protocol") {
+  Running server(lm());
+  const std::string large = "POST /v1/messages HTTP/1.1\r\nHost: t\r\nContent-Length: 99999999\r\n\r\n";
+  const Answer size = ask(server.port(), large);
+  CHECK(size.status == 413);
+  CHECK_MESSAGE(size.json()["error"]["type"] == "request_too_large", size.body);
+  const Answer fields =
+      ask(server.port(), "GET /v1/models HTTP/1.1\r\nHost: t\r\nX: " + std::string(40000, 'x') + "\r\n\r\n");
+  CHECK(fields.status == 431);
+  CHECK_MESSAGE(fields.json()["error"]["type"] == "invalid_request_error", fields.body);
 }
 
 TEST_CASE("openai: the second turn of a chat does not compute the first again") {

@@ -197,9 +197,8 @@ void Connection::read_head() {
 void Connection::on_head(const error_code& error) {
   started_ = seconds_now();
   if (error) return on_broken(error);
+  read_line();
   const auto& request = parser_->get();
-  method_ = text(request.method_string());
-  target_ = text(request.target());
   if (const std::optional<Reply> reply = refusal()) return send(*reply, false);
   if (!boost::beast::iequals(request[http::field::expect], "100-continue") || parser_->is_done()) return read_body();
   out_ = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -207,6 +206,11 @@ void Connection::on_head(const error_code& error) {
     if (failed) return self->close();
     self->read_body();
   });
+}
+
+void Connection::read_line() {
+  method_ = text(parser_->get().method_string());
+  target_ = text(parser_->get().target());
 }
 
 std::optional<Reply> Connection::refusal() {
@@ -222,6 +226,12 @@ std::optional<Reply> Connection::refusal() {
   // Two ways to tell a body's end are two opinions on where the next request begins.
   if (parser_->chunked() && request.count(http::field::content_length) != 0)
     return error_reply(400, "Content-Length and Transfer-Encoding at once");
+  // What is before chunks would have to be undone, and HTTP/1.0 knows no chunks: who hands requests on may not, either.
+  if (const auto coding = request[http::field::transfer_encoding]; request.count(http::field::transfer_encoding) != 0) {
+    if (request.version() == 10) return error_reply(400, "Transfer-Encoding in HTTP/1.0");
+    if (!boost::beast::iequals(coding, "chunked"))
+      return error_reply(501, "a Transfer-Encoding is not supported; send it chunked, or with a Content-Length");
+  }
   const auto expect = request[http::field::expect];
   if (!expect.empty() && !boost::beast::iequals(expect, "100-continue"))
     return error_reply(417, "this server knows no expectation but 100-continue");
@@ -260,6 +270,7 @@ void Connection::on_body(const error_code& error) {
 // Reading failed: what can still be told to the client is told.
 void Connection::on_broken(const error_code& error) {
   const bool started = parser_->got_some() || buffer_.size() > 0;
+  if (state_ == State::kHead) read_line();  // as far as there is one: errors have the form of its protocol
   if (error == asio::error::operation_aborted && timed_out_) {
     if (!started) return close();
     return send(error_reply(408, "the request took too long to arrive"), false);

@@ -56,6 +56,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void read_head();
   void on_head(const boost::system::error_code& error);
+  void read_line();                // what the request asks for
   std::optional<Reply> refusal();  // of a request whose body has not been read yet
   void read_body();
   void on_body(const boost::system::error_code& error);

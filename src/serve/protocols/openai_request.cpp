@@ -18,7 +18,7 @@ namespace mlx::serve {
 namespace {
 
 constexpr std::int64_t kMostAsked = 1 << 24, kDefaultTokens = 16;
-constexpr std::size_t kMostStops = 16, kMostBiases = 10'000;
+constexpr std::size_t kMostStops = 16, kMostBiases = 10'000, kMostVariables = 64;
 
 void set_shape(OpenAiRequest& to, TextShape shape) {
   if (to.chat.text.shape.kind != TextShape::Kind::kAny)
@@ -173,7 +173,11 @@ const Field kChatFields[] = {
     {"tools", [](const Json& v, OpenAiRequest& to) { to.chat.tools = list_of(v, "tools"); }},
     {"tool_choice", read_tool_choice},
     {"chat_template_kwargs",
-     [](const Json& v, OpenAiRequest& to) { to.chat.variables = object_of(v, "chat_template_kwargs"); }},
+     [](const Json& v, OpenAiRequest& to) {
+       to.chat.variables = object_of(v, "chat_template_kwargs");
+       if (v.size() > kMostVariables)
+         fail(ErrorKind::kUsage, "'chat_template_kwargs': expected at most {} names, got {}", kMostVariables, v.size());
+     }},
     {"parallel_tool_calls", ignore_field},
     {"reasoning_effort", ignore_field},
     {"verbosity", ignore_field},
