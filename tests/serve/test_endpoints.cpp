@@ -149,6 +149,20 @@ TEST_CASE("paths, methods, types and lengths") {
   CHECK(ask(port, "GET /v2 HTTP/1.1\r\nHost: t\r\nX: " + std::string(40000, 'x') + "\r\n\r\n").status == 431);
 }
 
+TEST_CASE("bug: another coding than chunks was taken for chunks, and chunks in HTTP/1.0") {
+  Running server;
+  const std::string body = infer(image(1));
+  const auto status = [&](const std::string& version, const std::string& coding) {
+    return ask(server.port(), fmt::format("POST /v2/models/clf/infer HTTP/{}\r\nHost: t\r\nTransfer-Encoding: {}"
+                                          "\r\n\r\n{:x}\r\n{}\r\n0\r\n\r\n",
+                                          version, coding, body.size(), body))
+        .status;
+  };
+  CHECK(status("1.1", "Chunked") == 200);
+  for (const char* const coding : {"gzip, chunked", "gzip", "identity"}) CHECK(status("1.1", coding) == 501);
+  CHECK(status("1.0", "chunked") == 400);
+}
+
 TEST_CASE("a body larger than allowed is refused before it is read, chunked or not") {
   ServerOptions options;
   options.max_body = 1000;
