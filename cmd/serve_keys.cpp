@@ -40,6 +40,7 @@ serve::ApiKey parse_api_key(const Json& json, const std::string& what) {
   if (!json["expires"].is_null()) key.expires = parse_moment(json_string(json, "expires", what), what);
   key.per_minute = json_int(json, "per_minute", what);
   key.per_day = json_int(json, "per_day", what);
+  if (key.per_minute < 0 || key.per_day < 0) fail(ErrorKind::kUsage, "{}: a number of requests is negative", what);
   return key;
 }
 

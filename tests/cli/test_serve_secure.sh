@@ -133,6 +133,9 @@ until_true grep -q "that were read before still hold" "$work/serve.err"
 stop
 echo '{"keys":[{}]}' >keys.json
 error 2 "'revoked'" mlx serve lm --keys keys.json
+# bug: fewer than no requests were any number of them.
+mlx key api list --json | jq '.keys |= map(.per_minute = -1)' >keys.json
+error 2 "a number of requests is negative" mlx serve lm --keys keys.json
 # Who has no right to keys adds none.
 expect 0 mlx key trust me "$(mlx key signing)" --may commit
 error 5 "keys" mlx key api add eve
