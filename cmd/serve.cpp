@@ -1,4 +1,5 @@
 // mlx serve: answers inference requests for one or several models over HTTP until it is told to stop.
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -55,7 +56,10 @@ void parse_listen(const std::string& text, Context& context, serve::ServerOption
 }
 
 bool is_loopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+  in_addr address{};
+  constexpr std::uint32_t kLoopback = 127;
+  const bool numeric = ::inet_pton(AF_INET, host.c_str(), &address) == 1;  // a name may begin with "127." too
+  return host == "localhost" || host == "::1" || (numeric && ntohl(address.s_addr) >> 24 == kLoopback);
 }
 
 void check_range(const char* option, double value, double least, double most) {

@@ -108,6 +108,9 @@ void ServeModels::look(serve::Control& control) {
       if (std::exchange(served.told, error.message) == error.message) continue;
       control.warn(fmt::format("{}: {}; the version before is still served{}", served.word, error.message,
                                error.hint.empty() ? "" : "\nhint: " + error.hint));
+    } catch (const std::bad_alloc&) {
+      control.warn(
+          fmt::format("{}: there is no memory for the next version; the one before is still served", served.word));
     }
   }
 }

@@ -144,7 +144,9 @@ inline void add_inputs(const BlockSizes& z, const Ints (&step)[kSteps], const Fl
   for (int r = 0; r < R; ++r, x += z.k, groups += z.groups()) {
     MLX_UNROLL
     for (int part = 0; part < kParts; ++part) {
-      Ints sum = integers(kForm.offset > 0 ? -kForm.offset * groups->sums[part] : 0);
+      // Unsigned: of numbers that are not finite the sums are anything, and are not used.
+      const auto start = -static_cast<std::uint32_t>(kForm.offset) * static_cast<std::uint32_t>(groups->sums[part]);
+      Ints sum = integers(kForm.offset > 0 ? static_cast<std::int32_t>(start) : 0);
       MLX_UNROLL
       for (int i = 0; i < kOfPart; ++i)
         sum = dot_unsigned(step[part * kOfPart + i], four_of(x + 4 * (part * kOfPart + i)), sum);

@@ -104,6 +104,12 @@ TEST_CASE("access: a server with keys lets nobody in without one, and shows each
   CHECK(refused.status == 401);
   CHECK(refused.json()["error"]["code"] == "missing_api_key");
   CHECK(refused.head.find("WWW-Authenticate: Bearer") != std::string::npos);
+  // bug: the size of a body told that there is a model which the key may not ask.
+  for (const char* const name : {"clf", "none"}) {
+    const std::string large = fmt::format(
+        "POST /v2/models/{}/infer HTTP/1.1\r\nHost: test\r\napi-key: one\r\nContent-Length: 1000000\r\n\r\n", name);
+    CHECK(status(large) == 413);
+  }
   // A body is not read before: the answer comes at once.
   Client client(server.port());
   client.send("POST /v2/models/clf/infer HTTP/1.1\r\nHost: test\r\nContent-Length: 1000000\r\n\r\n");

@@ -93,6 +93,18 @@ TEST_CASE("generate: the text of prediction for the same prompt, parameters and 
   }
 }
 
+TEST_CASE("bug: a request that came while another was streamed waited for more bytes") {
+  Running server(gpt());
+  Client client(server.port());
+  const std::string stream = post_to(kStream, ask_for("a", R"("max_tokens":200)"));
+  client.send(stream + get("/v2") + stream + get("/v2"));
+  for (int i = 0; i < 4; ++i) {
+    const Answer answer = client.read();
+    CHECK(answer.status == 200);
+    CHECK((answer.head.find("text/event-stream") != std::string::npos) == (i % 2 == 0));
+  }
+}
+
 TEST_CASE("generate_stream: an event for each token, together the text of generate; the connection goes on") {
   Running server(gpt());
   const std::string body = ask_for("Ab", R"("max_tokens":50,"seed":3)");

@@ -236,7 +236,7 @@ std::optional<Reply> Connection::refusal() {
   if (!expect.empty() && !boost::beast::iequals(expect, "100-continue"))
     return error_reply(417, "this server knows no expectation but 100-continue");
   const auto length = parser_->content_length();
-  if (!shared_.service.takes_body(method_, target_)) {
+  if (!shared_.service.takes_body(method_, target_, key_.get())) {
     const bool small = !parser_->chunked() && (!length || *length <= kMaxHead);
     return small ? std::nullopt : std::optional(error_reply(413, "this path takes no body"));
   }

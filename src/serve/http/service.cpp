@@ -82,9 +82,9 @@ ApiKeyPtr Service::admit(const std::string& target, std::string_view key) {
   return access_.admit(key, found.route == nullptr ? Need::kInfer : found.route->need, unix_micros());
 }
 
-bool Service::takes_body(const std::string& method, const std::string& target) const {
+bool Service::takes_body(const std::string& method, const std::string& target, const ApiKey* key) const {
   if (method != "POST") return false;
-  const Found found = find(target, models_.visible(nullptr));
+  const Found found = find(target, models_.visible(key));
   return found.route != nullptr && found.route->body;
 }
 

@@ -20,8 +20,8 @@ class Service {
 
   // Whether a request that brings this key ("" for none) is answered. Throws RefusedRequest if not.
   ApiKeyPtr admit(const std::string& target, std::string_view key);
-  // Whether a request is to send a body, as large as the options allow.
-  bool takes_body(const std::string& method, const std::string& target) const;
+  // Whether a request with this key (null: none is needed) is to send a body, as large as the options allow.
+  bool takes_body(const std::string& method, const std::string& target, const ApiKey* key) const;
   // Answers once: before it returns, or later from another thread.
   void answer(const Request& request, const ExchangePtr& exchange);
   // The body of a reply that says why there is no answer, as the protocol of the path has it.
