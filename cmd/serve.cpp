@@ -1,5 +1,4 @@
 // mlx serve: answers inference requests for one or several models over HTTP until it is told to stop.
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -17,6 +16,7 @@
 #include "cmd/serve_models.h"
 #include "infer/batch_generator.h"
 #include "infer/model.h"
+#include "serve/deployment.h"
 #include "serve/http/server.h"
 
 namespace mlx::cmd {
@@ -55,13 +55,6 @@ void parse_listen(const std::string& text, Context& context, serve::ServerOption
   to.port = static_cast<std::uint16_t>(std::stoi(port));
 }
 
-bool is_loopback(const std::string& host) {
-  in_addr address{};
-  constexpr std::uint32_t kLoopback = 127;
-  const bool numeric = ::inet_pton(AF_INET, host.c_str(), &address) == 1;  // a name may begin with "127." too
-  return host == "localhost" || host == "::1" || (numeric && ntohl(address.s_addr) >> 24 == kLoopback);
-}
-
 void check_range(const char* option, double value, double least, double most) {
   if (value >= least && value <= most) return;
   fail(ErrorKind::kUsage, "{} {}: expected {} to {}", option, value, least, most);
@@ -78,7 +71,7 @@ std::optional<serve::TlsFiles> tls_files(const ServeOptions& options, Context& c
 
 // Beyond this machine nobody is believed, and nothing is sent in clear.
 void require_secure(const serve::ServerOptions& server, const ServeOptions& options) {
-  if (options.insecure || !server.socket_path.empty() || is_loopback(server.host)) return;
+  if (options.insecure || !server.socket_path.empty() || serve::is_loopback(server.host)) return;
   const bool known = server.keys || (server.tls && !server.tls->client_authority.empty());
   if (server.tls && known) return;
   throw Error(ErrorKind::kRefused,
@@ -158,7 +151,7 @@ void announce(const std::vector<Shown>& models, const kernels::Backend& backend,
     context.json(document);
   }
   const bool known = options.keys || (options.tls && !options.tls->client_authority.empty());
-  if (options.socket_path.empty() && !is_loopback(options.host) && !known) {
+  if (options.socket_path.empty() && !serve::is_loopback(options.host) && !known) {
     context.progress().warn(fmt::format(
         "listening on {}: anyone who reaches it may use the model, there is no authentication", options.host));
   }

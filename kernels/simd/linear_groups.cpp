@@ -16,10 +16,9 @@ namespace {
 constexpr std::int64_t kLanes = 16, kVectors = 4, kPanelOutputs = kLanes * kVectors, kStep = 4, kVectorBytes = 64;
 constexpr std::int64_t kScaleBytes = kPanelOutputs * static_cast<std::int64_t>(sizeof(F16));
 constexpr std::int64_t kSmallestGroup = 32;
-constexpr std::int64_t kAhead = 4096;  // bytes of weights
-constexpr std::int64_t kCached =
-    16 << 10;                        // bytes of weights that stay in the first cache while several strips use them
-constexpr std::int64_t kBlock = 96;  // rows whose sums lie beside them
+constexpr std::int64_t kAhead = 4096;       // bytes of weights
+constexpr std::int64_t kCached = 16 << 10;  // bytes of weights that stay in the first cache while all strips use them
+constexpr std::int64_t kBlock = 96;         // rows whose sums lie beside them
 constexpr int kFewRows = 4, kManyRows = 6;  // of a strip
 constexpr std::int64_t kWaiting = 16;       // rows that memory may be too slow for
 

@@ -2,6 +2,7 @@
 // KServe's InferenceService, v1beta1.
 #include "serve/deployment.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +19,22 @@ namespace {
 constexpr const char* kListen = "127.0.0.1:8080";  // the default of --listen
 constexpr const char* kUnix = "unix:";
 constexpr std::int64_t kToEnd = 5;  // seconds that a server takes to end after its last answer
+
+// The value of --listen among the arguments; `otherwise` if they have none.
+std::string listen_of(const std::vector<std::string>& arguments, const std::string& otherwise) {
+  std::string out = otherwise;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if ((word == "-l" || word == "--listen") && i + 1 < arguments.size()) out = arguments[++i];
+    if (constexpr std::string_view kLong = "--listen="; word.starts_with(kLong)) out = word.substr(kLong.size());
+  }
+  return out;
+}
+
+bool has_option(const std::vector<std::string>& arguments, const std::string& name) {
+  return std::ranges::any_of(arguments,
+                             [&](const std::string& word) { return word == name || word.starts_with(name + "="); });
+}
 
 // A setting's value stands to the end of its line, and % begins a specifier.
 std::string unit_value(const char* what, const std::string& text) {
@@ -62,8 +79,10 @@ std::string port_of(const std::string& listen) {
   return port;
 }
 
-bool is_loopback(const std::string& listen) {
-  return listen.starts_with("127.") || listen.starts_with("localhost:") || listen.starts_with("[::1]");
+// Of "HOST:PORT" or "[::1]:PORT".
+std::string host_of(const std::string& listen) {
+  const std::string host = listen.substr(0, listen.rfind(':'));
+  return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
 }
 
 void check_secure(const Deployment& deployment, const std::string& listen) {
@@ -75,7 +94,7 @@ void check_secure(const Deployment& deployment, const std::string& listen) {
 // What listens at its own loopback only cannot be reached in a container.
 std::string port_of_container(const Deployment& deployment) {
   const std::string listen = listen_of(deployment.arguments, "");
-  if (listen.empty() || is_loopback(listen))
+  if (listen.empty() || is_loopback(host_of(listen)))
     throw Error(ErrorKind::kUsage, "in a container the server must listen at its address",
                 "add --listen 0.0.0.0:8080 to what stands after --");
   check_secure(deployment, listen);
@@ -107,25 +126,17 @@ std::string folder_of_socket(const std::string& path) {
 
 }  // namespace
 
-std::string listen_of(const std::vector<std::string>& arguments, const std::string& otherwise) {
-  std::string out = otherwise;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& word = arguments[i];
-    if ((word == "-l" || word == "--listen") && i + 1 < arguments.size()) out = arguments[++i];
-    if (constexpr std::string_view kLong = "--listen="; word.starts_with(kLong)) out = word.substr(kLong.size());
-  }
-  return out;
-}
-
-bool has_option(const std::vector<std::string>& arguments, const std::string& name) {
-  return std::ranges::any_of(arguments,
-                             [&](const std::string& word) { return word == name || word.starts_with(name + "="); });
+bool is_loopback(const std::string& host) {
+  in_addr address{};
+  constexpr std::uint32_t kLoopback = 127;
+  const bool numeric = ::inet_pton(AF_INET, host.c_str(), &address) == 1;  // a name may begin with "127." too
+  return host == "localhost" || host == "::1" || (numeric && ntohl(address.s_addr) >> 24 == kLoopback);
 }
 
 std::string systemd_service(const Deployment& deployment) {
   const std::string listen = listen_of(deployment.arguments, kListen);
   const bool unix_socket = listen.starts_with(kUnix);
-  if (!unix_socket && !is_loopback(listen)) check_secure(deployment, listen);
+  if (!unix_socket && !is_loopback(host_of(listen))) check_secure(deployment, listen);
   std::string command;
   for (const std::string& word : command_of(deployment))
     command += (command.empty() ? "" : " ") + unit_word(word, true);

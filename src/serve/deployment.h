@@ -19,9 +19,8 @@ struct Deployment {
   std::string image{}, claim{}, mount{}, name_space{};  // of containers
 };
 
-// The value of --listen among the arguments; `otherwise` if they have none.
-std::string listen_of(const std::vector<std::string>& arguments, const std::string& otherwise);
-bool has_option(const std::vector<std::string>& arguments, const std::string& name);  // "--insecure"
+// Whether only this machine reaches a server that listens at this name or numeric address.
+bool is_loopback(const std::string& host);
 
 // All throw kUsage for what their formats cannot hold.
 std::string systemd_service(const Deployment& deployment);
