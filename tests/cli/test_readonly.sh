@@ -29,7 +29,7 @@ reading=(
   "status" "status --json" "log" "log data/bars" "log --runs" "show data/bars@v1" "show clf@v1" "ls data/bars@v1"
   "cat clf@v1:model.json" "cat data/bars@v1:dataset.toml" "diff data/bars@v1 data/bars@v1" "diff" "fsck" "audit log --json"
   "audit verify" "lineage clf" "config" "remote list" "version" "push --check" "push -n" "fetch -n" "pull -n" "gc"
-  "report clf -o /dev/null" "eval clf --data data/bars" "checkout -n" "tag" "log --json"
+  "report clf -o -" "eval clf --data data/bars" "checkout -n" "tag" "log --json"
   "predict clf data/bars/t10k-images-idx3-ubyte"
 )
 # Where it may write; whatever has to be written down once (a cache) is, by the first round.
