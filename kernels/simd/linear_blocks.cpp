@@ -157,10 +157,20 @@ inline void add_inputs(const BlockSizes& z, const Ints (&step)[kSteps], const Fl
   }
 }
 
-// R rows, from `row` on, by the panel of outputs from `o` on, of which `left` exist.
-template <std::int64_t kNumber, int R>
-void block_tile(const BlockProduct& p, const std::uint8_t* w, std::int64_t o, std::int64_t left, std::int64_t row) {
+// A panel of outputs from `o` on, of which `left` exist; and where weights lie that are needed later.
+struct BlockPart {
+  const std::uint8_t* w;
+  std::int64_t o, left;
+  const std::uint8_t* ahead;
+};
+
+// R rows, from `row` on, by a panel. While they use it, `Lines` of what is needed later are fetched for each 32 inputs,
+// because the processor itself does not read far enough ahead.
+template <std::int64_t kNumber, int R, int Lines>
+void block_tile(const BlockProduct& p, const BlockPart& part, std::int64_t row) {
   constexpr Form kForm = form_of(kNumber);
+  const std::uint8_t *w = part.w, *ahead = part.ahead;
+  const std::int64_t o = part.o, left = part.left;
   const Mask there = lanes(left);
   Floats total[R];
   MLX_UNROLL
@@ -172,16 +182,16 @@ void block_tile(const BlockProduct& p, const std::uint8_t* w, std::int64_t o, st
     const Floats low = kForm.lowered ? load(reinterpret_cast<const F16*>(w) + kOutputs, lanes(kOutputs)) : zeros();
     const std::uint8_t *parts = w + (kForm.lowered ? 2 : 1) * kOutputs * 2, *planes = w + kForm.head();
     for (std::int64_t group = 0; group < kGroups; ++group, x += kInputs, ++groups) {
-      if constexpr (R <= 2)
-        for (std::int64_t at = 0; at < kForm.planes(); ++at) __builtin_prefetch(planes + kFetched + at * kPlane);
+      MLX_UNROLL
+      for (int line = 0; line < Lines; ++line, ahead += kPlane) __builtin_prefetch(ahead);
       Ints step[kSteps];
       weights_of<kNumber>(planes, step);
       Floats by[2], lower[2];
       MLX_UNROLL
-      for (int part = 0; part < static_cast<int>(kForm.parts); ++part, parts += kOutputs) {
-        by[part] = scale * to_floats(load_narrow<true>(parts, kOutputs));
+      for (int of = 0; of < static_cast<int>(kForm.parts); ++of, parts += kOutputs) {
+        by[of] = scale * to_floats(load_narrow<true>(parts, kOutputs));
         if constexpr (kForm.lowered)
-          lower[part] = low * to_floats(load_narrow<false>(parts + kForm.part_bytes(), kOutputs));
+          lower[of] = low * to_floats(load_narrow<false>(parts + kForm.part_bytes(), kOutputs));
       }
       add_inputs<kNumber, R>(p.z, step, by, lower, x, groups, total);
       planes += kForm.planes() * kPlane;
@@ -191,22 +201,33 @@ void block_tile(const BlockProduct& p, const std::uint8_t* w, std::int64_t o, st
   for (int r = 0; r < R; ++r) store(p.y + (row + r) * p.z.n + o, total[r], there);
 }
 
-template <std::int64_t kNumber, int R>
-void block_rows(const BlockProduct& p, const std::uint8_t* w, std::int64_t o, std::int64_t left, Range rows) {
+template <std::int64_t kNumber, int R, int Lines>
+void block_rows(const BlockProduct& p, const BlockPart& part, Range rows) {
   if constexpr (R > 1)
-    if (rows.end - rows.begin < R) return block_rows<kNumber, R - 1>(p, w, o, left, rows);
-  block_tile<kNumber, R>(p, w, o, left, rows.begin);
+    if (rows.end - rows.begin < R) return block_rows<kNumber, R - 1, Lines>(p, part, rows);
+  block_tile<kNumber, R, Lines>(p, part, rows.begin);
 }
 
-// All rows by panel `panel` of a run. Strips of rows have nearly equal height.
+// All rows by a panel, in strips of nearly equal height. A single strip fetches what it needs itself a moment later; of
+// two, each fetches half of the next panel; more of them use a panel for so long that it comes by itself.
 template <std::int64_t kNumber>
 void multiply_panel(const BlockProduct& p, const std::uint8_t* packed, std::int64_t panel, std::int64_t first_output,
                     std::int64_t outputs) {
-  const std::uint8_t* const w = packed + panel * p.z.blocks * form_of(kNumber).bytes();
-  const std::int64_t strips = (p.z.rows + kRowsTogether - 1) / kRowsTogether, o = panel * kOutputs;
-  for (std::int64_t i = 0; i < strips; ++i)
-    block_rows<kNumber, kRowsTogether>(p, w, first_output + o, outputs - o,
-                                       {p.z.rows * i / strips, p.z.rows * (i + 1) / strips});
+  constexpr Form kForm = form_of(kNumber);
+  constexpr int kLines = static_cast<int>(kForm.bytes() / kPlane + kGroups - 1) / kGroups, kHalf = (kLines + 1) / 2;
+  const std::int64_t bytes = p.z.blocks * kForm.bytes(), o = panel * kOutputs;
+  const std::int64_t strips = (p.z.rows + kRowsTogether - 1) / kRowsTogether;
+  const std::uint8_t* const w = packed + panel * bytes;
+  BlockPart part{w, first_output + o, outputs - o, strips == 1 ? w + kFetched : w + bytes};
+  for (std::int64_t i = 0; i < strips; ++i, part.ahead += p.z.blocks * kGroups * kHalf * kPlane) {
+    const Range rows{p.z.rows * i / strips, p.z.rows * (i + 1) / strips};
+    if (strips == 1)
+      block_rows<kNumber, kRowsTogether, kLines>(p, part, rows);
+    else if (strips == 2)
+      block_rows<kNumber, kRowsTogether, kHalf>(p, part, rows);
+    else
+      block_rows<kNumber, kRowsTogether, 0>(p, part, rows);
+  }
 }
 
 using MultiplyPanel = void (*)(const BlockProduct&, const std::uint8_t*, std::int64_t, std::int64_t, std::int64_t);
