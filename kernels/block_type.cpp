@@ -8,8 +8,11 @@ namespace mlx::kernels {
 namespace {
 
 constexpr BlockType kBlockTypes[] = {
-    {kQ2K, "Q2_K", 84, 16, 0, true},  {kQ3K, "Q3_K", 110, 16, 4, false},  {kQ4K, "Q4_K", 144, 32, 0, true},
-    {kQ5K, "Q5_K", 176, 32, 0, true}, {kQ6K, "Q6_K", 210, 16, 32, false},
+    {kQ4_0, "Q4_0", kSmallBlock, 18, 32, 8, false},   {kQ4_1, "Q4_1", kSmallBlock, 20, 32, 0, true},
+    {kQ5_0, "Q5_0", kSmallBlock, 22, 32, 16, false},  {kQ5_1, "Q5_1", kSmallBlock, 24, 32, 0, true},
+    {kQ8_0, "Q8_0", kSmallBlock, 34, 32, 128, false}, {kQ2K, "Q2_K", kBlockWeights, 84, 16, 0, true},
+    {kQ3K, "Q3_K", kBlockWeights, 110, 16, 4, false}, {kQ4K, "Q4_K", kBlockWeights, 144, 32, 0, true},
+    {kQ5K, "Q5_K", kBlockWeights, 176, 32, 0, true},  {kQ6K, "Q6_K", kBlockWeights, 210, 16, 32, false},
 };
 
 // Where the numbers in f16 of a block stand, and its parts; no low: the scale's place.
@@ -99,6 +102,57 @@ void put_six(const UnpackedBlock& from, std::uint8_t* packed) {
   }
 }
 
+// Small blocks: the scale, what is added, the fifth bits of all, and bytes of which the lower halves come first.
+constexpr std::uint16_t kSign = 0x8000;
+constexpr int kHalf = kSmallBlock / 2;
+
+void unpack_small(const BlockType& type, const std::uint8_t* block, UnpackedBlock& to) {
+  constexpr int kNibble = 4;
+  std::memcpy(&to.scale, block, sizeof to.scale);
+  block += sizeof to.scale;
+  to.low = {}, to.parts[0] = 1, to.lows[0] = 1;
+  if (type.lowered) {
+    std::memcpy(&to.low, block, sizeof to.low);
+    to.low.bits ^= kSign, block += sizeof to.low;
+  }
+  if (type.number == kQ8_0) {
+    for (int i = 0; i < kSmallBlock; ++i) to.integers[i] = block[i] ^ 128;
+    return;
+  }
+  std::uint32_t fifths = 0;
+  if (type.number == kQ5_0 || type.number == kQ5_1) {
+    std::memcpy(&fifths, block, sizeof fifths);
+    block += sizeof fifths;
+  }
+  for (int i = 0; i < kHalf; ++i) {
+    to.integers[i] = static_cast<std::uint8_t>((block[i] & 15) | (fifths >> i & 1) << kNibble);
+    to.integers[i + kHalf] = static_cast<std::uint8_t>(block[i] >> kNibble | (fifths >> (i + kHalf) & 1) << kNibble);
+  }
+}
+
+void pack_small(const BlockType& type, const UnpackedBlock& from, std::uint8_t* block) {
+  constexpr int kNibble = 4;
+  std::memcpy(block, &from.scale, sizeof from.scale);
+  block += sizeof from.scale;
+  if (type.lowered) {
+    const F16 added{static_cast<std::uint16_t>(from.low.bits ^ kSign)};
+    std::memcpy(block, &added, sizeof added);
+    block += sizeof added;
+  }
+  if (type.number == kQ8_0) {
+    for (int i = 0; i < kSmallBlock; ++i) block[i] = from.integers[i] ^ 128;
+    return;
+  }
+  if (type.number == kQ5_0 || type.number == kQ5_1) {
+    std::uint32_t fifths = 0;
+    for (int i = 0; i < kSmallBlock; ++i) fifths |= std::uint32_t{from.integers[i]} >> kNibble << i;
+    std::memcpy(block, &fifths, sizeof fifths);
+    block += sizeof fifths;
+  }
+  for (int i = 0; i < kHalf; ++i)
+    block[i] = static_cast<std::uint8_t>((from.integers[i] & 15) | from.integers[i + kHalf] << kNibble);
+}
+
 }  // namespace
 
 const BlockType* find_block_type(std::int64_t number) {
@@ -108,6 +162,7 @@ const BlockType* find_block_type(std::int64_t number) {
 }
 
 void unpack_block(const BlockType& type, const std::uint8_t* block, UnpackedBlock& to) {
+  if (type.weights == kSmallBlock) return unpack_small(type, block, to);
   const Places places = places_of(type.number);
   std::memcpy(&to.scale, block + places.scale, sizeof to.scale);
   std::memcpy(&to.low, block + places.low, sizeof to.low);
@@ -127,6 +182,7 @@ void unpack_block(const BlockType& type, const std::uint8_t* block, UnpackedBloc
 }
 
 void pack_block(const BlockType& type, const UnpackedBlock& from, std::uint8_t* block) {
+  if (type.weights == kSmallBlock) return pack_small(type, from, block);
   std::memset(block, 0, static_cast<std::size_t>(type.bytes));
   const Places places = places_of(type.number);
   if (type.lowered) std::memcpy(block + places.low, &from.low, sizeof from.low);
@@ -147,10 +203,10 @@ void pack_block(const BlockType& type, const UnpackedBlock& from, std::uint8_t* 
 
 void expand_blocks(const BlockType& type, const std::uint8_t* blocks, std::int64_t count, float* to) {
   UnpackedBlock block;
-  for (std::int64_t at = 0; at < count; ++at, blocks += type.bytes, to += kBlockWeights) {
+  for (std::int64_t at = 0; at < count; ++at, blocks += type.bytes, to += type.weights) {
     unpack_block(type, blocks, block);
     const float scale = widen(block.scale), low = type.lowered ? widen(block.low) : 0.0f;
-    for (std::int64_t i = 0; i < kBlockWeights; ++i) {
+    for (std::int64_t i = 0; i < type.weights; ++i) {
       const std::int64_t part = i / type.part;
       const float by = scale * static_cast<float>(block.parts[part]);
       const float number = by * static_cast<float>(block.integers[i] - type.offset);

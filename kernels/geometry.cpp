@@ -304,7 +304,7 @@ namespace {
 std::int64_t block_runs(Checker& check, const Attrs& attrs, std::int64_t width, Geometry& g) {
   constexpr std::int64_t kMost = std::int64_t{1} << 28;
   const IntList &types = attrs.blocks, &rows = attrs.block_rows;
-  check.require(width > 0 && width <= kMost && width % kBlockWeights == 0, "rows must be whole blocks of 256");
+  check.require(width > 0 && width <= kMost, "the width of rows is not possible");
   check.require(types.count >= 1 && types.count == rows.count && types.count <= kMaxTensors,
                 "each type of blocks must have a number of rows");
   std::int64_t bytes = 0;
@@ -313,11 +313,12 @@ std::int64_t block_runs(Checker& check, const Attrs& attrs, std::int64_t width, 
     const auto at = static_cast<std::size_t>(g.parts);
     const BlockType* const type = find_block_type(types.at[at]);
     check.require(type && rows.at[at] >= 1 && rows.at[at] <= kMost, "a type or number of rows is not possible");
+    if (type) check.require(width % type->weights == 0, "rows must be whole blocks");
     if (!check.ok()) break;
     g.part_type[at] = type->number, g.part_size[at] = rows.at[at];
     g.part_begin[at] = bytes, g.part_row[at] = g.out_width;
     g.layout[2 * at] = type->number, g.layout[2 * at + 1] = rows.at[at];
-    g.out_width += rows.at[at], bytes += rows.at[at] * (width / kBlockWeights) * type->bytes;
+    g.out_width += rows.at[at], bytes += rows.at[at] * (width / type->weights) * type->bytes;
   }
   g.layout[2 * g.parts] = width;
   return bytes;

@@ -26,8 +26,8 @@ RoundedRow rounded_row(const float* x, std::int64_t count) {
 // Adds to y what block `at` of a row of weights gives.
 float add_block(const BlockType& type, const UnpackedBlock& block, const RoundedRow& row, std::int64_t at, float y) {
   const float scale = widen(block.scale), low = type.lowered ? widen(block.low) : 0.0f;
-  for (std::int64_t i = 0; i < kBlockWeights; i += type.part) {
-    const std::int64_t begin = at * kBlockWeights + i, part = i / type.part;
+  for (std::int64_t i = 0; i < type.weights; i += type.part) {
+    const std::int64_t begin = at * type.weights + i, part = i / type.part;
     std::int32_t sum = 0, sum_x = 0;
     for (std::int64_t j = 0; j < type.part; ++j) {
       const std::int32_t x = row.x[static_cast<std::size_t>(begin + j)];
@@ -45,13 +45,13 @@ void multiply_blocks(const void* opaque, const Args& args, int phase, int slice)
   const State& s = state_of(opaque);
   const float *x = f32_in(&s, args, 0), *b = f32_in(&s, args, 2);
   const auto* weights = static_cast<const std::uint8_t*>(args.inputs[1]);
-  const std::int64_t blocks = s.g.in_width / kBlockWeights;
   const Range range = range_of(&s, phase, slice);
   std::vector<RoundedRow> rows;
   for (std::int64_t r = range.begin; r < range.end; ++r)
     rows.push_back(rounded_row(x + r * s.g.in_width, s.g.in_width));
   for (int run = 0; run < s.g.parts; ++run) {
     const BlockType& type = *find_block_type(s.g.part_type[run]);
+    const std::int64_t blocks = s.g.in_width / type.weights;
     const std::uint8_t* from = weights + s.g.part_begin[run];
     for (std::int64_t n = s.g.part_row[run]; n < s.g.part_row[run] + s.g.part_size[run]; ++n) {
       float* const y = f32_out(&s, args, 0) + range.begin * s.g.out_width + n;
@@ -73,7 +73,7 @@ void embed_blocks(const void* opaque, const Args& args, int phase, int slice) {
   const std::int32_t* ids = s32_in(&s, args, 0);
   const auto* table = static_cast<const std::uint8_t*>(args.inputs[1]);
   const BlockType& type = *find_block_type(s.g.part_type[0]);
-  const std::int64_t blocks = s.g.dim / kBlockWeights;
+  const std::int64_t blocks = s.g.dim / type.weights;
   const Range range = range_of(&s, phase, slice);
   for (std::int64_t i = range.begin; i < range.end; ++i) {
     float* const y = f32_out(&s, args, 0) + i * s.g.dim;

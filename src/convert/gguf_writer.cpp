@@ -117,11 +117,15 @@ std::uint32_t file_kind(const std::vector<FileTensor>& tensors) {
   std::uint32_t type = kF32;
   for (const FileTensor& tensor : tensors)
     if (tensor.bytes > most) most = tensor.bytes, type = tensor.type;
-  constexpr std::uint32_t kKindQ8_0 = 7, kKindQ2_K = 10, kKindQ3_K = 12, kKindQ4_K = 15, kKindQ5_K = 17, kKindQ6_K = 18,
-                          kKindBF16 = 32;
+  constexpr std::uint32_t kKindQ8_0 = 7, kKindQ5_0 = 8, kKindQ5_1 = 9, kKindQ2_K = 10, kKindQ3_K = 12, kKindQ4_K = 15,
+                          kKindQ5_K = 17, kKindQ6_K = 18, kKindBF16 = 32;
   switch (type) {
     case kQ8_0:
       return kKindQ8_0;
+    case kernels::kQ5_0:
+      return kKindQ5_0;
+    case kernels::kQ5_1:
+      return kKindQ5_1;
     case kernels::kQ2K:
       return kKindQ2_K;
     case kernels::kQ3K:

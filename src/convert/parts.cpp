@@ -90,8 +90,8 @@ void add_parts_in_blocks(const nn::Model& model, const nn::ParameterSource& sour
     const bool there = run < static_cast<std::size_t>(attrs.blocks.count);
     part.blocks = there ? kernels::find_block_type(attrs.blocks.at.at(run)) : nullptr;
     const auto bytes = static_cast<std::size_t>(part.blocks ? part.rows() * part.row_bytes() : 0);
-    if (!part.blocks || part.width() % kernels::kBlockWeights != 0 ||
-        used + part.rows() > attrs.block_rows.at.at(run) || bytes > left.size())
+    if (!part.blocks || part.width() % part.blocks->weights != 0 || used + part.rows() > attrs.block_rows.at.at(run) ||
+        bytes > left.size())
       fail(ErrorKind::kCorrupt, "the tensor '{}' has other blocks than '{}' needs", part.parameter, part.name);
     part.block_rows = left.first(bytes);
     left = left.subspan(bytes), used += part.rows();
@@ -145,7 +145,7 @@ void each_float(const Part& part, std::int64_t row, Take take) {
 void read_numbers(const Part& part, std::int64_t row, float* to) {
   if (part.blocks)
     return kernels::expand_blocks(*part.blocks, part.block_rows.data() + row * part.row_bytes(),
-                                  part.width() / kernels::kBlockWeights, to);
+                                  part.width() / part.blocks->weights, to);
   if (!part.scales) return each_float(part, row, [&](std::int64_t i, float x) { to[i] = part.plus_one ? x - 1 : x; });
   const GroupedRow grouped = grouped_row(part, row);
   for (std::int64_t i = 0; i < part.width(); ++i) {

@@ -29,8 +29,8 @@ struct Part {
   std::int64_t rows() const { return shape[transposed ? 1 : 0]; }
   std::int64_t width() const { return shape.size() < 2 ? 1 : shape[transposed ? 0 : 1]; }
   bool four_bits() const { return scales && weight->shape().dtype == kernels::DType::kU8; }
-  std::int64_t row_bytes() const { return width() / kernels::kBlockWeights * blocks->bytes; }  // in blocks
-  std::int64_t group() const { return width() / scales->shape().dims[0]; }  // inputs that share a scale
+  std::int64_t row_bytes() const { return width() / blocks->weights * blocks->bytes; }  // in blocks
+  std::int64_t group() const { return width() / scales->shape().dims[0]; }              // inputs that share a scale
   std::uint64_t bytes(kernels::DType as) const {
     return static_cast<std::uint64_t>(rows() * width()) * kernels::size_of(as);
   }

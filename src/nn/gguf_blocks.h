@@ -10,8 +10,9 @@
 
 namespace mlx::nn {
 
-// What a type becomes: itself, in floats or in blocks of 256 (kernels/block_type.h); integers in groups of 32 with a
-// scale in f16 each (kernels/op_list.h, kLinearGroups) without a loss; or numbers of f32.
+// What a type becomes without a loss: itself, in floats or in blocks (kernels/block_type.h); or in linear layers
+// integers of four or eight bits in groups of 32 with a scale in f16 each (kernels/op_list.h, kLinearGroups).
+// kExpanded: what has no form in common becomes numbers of f32.
 enum class GgufForm : std::uint8_t { kFloat, kBlocks, kFour, kEight, kExpanded };
 
 struct GgufType {
@@ -29,7 +30,7 @@ std::string supported_gguf_types();
 
 // `blocks`, whole ones, as numbers.
 void expand_blocks(const GgufType& type, ByteView blocks, float* to);
-// The integers of one block of a type in groups, and the bits of its scale.
+// The integers of one block in Q4_0 or Q8_0, and the bits of its scale.
 std::uint16_t integers_of_block(const GgufType& type, const std::uint8_t* block, std::int8_t* to);
 // Whether no scale is NaN or infinite.
 bool finite_scales(const GgufType& type, ByteView blocks);

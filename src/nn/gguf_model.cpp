@@ -63,16 +63,12 @@ struct Recipe {
 };
 using Recipes = std::map<std::string, Recipe>;
 
-// A type for all pieces of a layer: theirs, blocks, integers of eight bits for all that are in groups, or f32.
+// A form for all pieces of a layer: theirs, blocks if none are floats, or f32.
 GgufForm form_of(const std::vector<Piece>& pieces) {
   const auto same = [&](const Piece& piece) { return piece.tensor.type == pieces[0].tensor.type; };
   if (std::ranges::all_of(pieces, same)) return pieces[0].tensor.type->form;
-  const auto in_blocks = [](const Piece& piece) { return piece.tensor.type->form == GgufForm::kBlocks; };
-  if (std::ranges::all_of(pieces, in_blocks)) return GgufForm::kBlocks;
-  const auto grouped = [](const Piece& piece) {
-    return piece.tensor.type->form == GgufForm::kFour || piece.tensor.type->form == GgufForm::kEight;
-  };
-  return std::ranges::all_of(pieces, grouped) ? GgufForm::kEight : GgufForm::kExpanded;
+  const auto floats = [](const Piece& piece) { return piece.tensor.type->form == GgufForm::kFloat; };
+  return std::ranges::none_of(pieces, floats) ? GgufForm::kBlocks : GgufForm::kExpanded;
 }
 
 void put_row(const Piece& piece, std::int64_t row, DType dtype, std::uint8_t* to) {
@@ -244,9 +240,11 @@ Recipes recipes_of(OutsideGraph& decoder, const DecoderConfig& config, const Ggu
     if (!linear && graph.nodes[i].op != Op::kEmbedding) continue;
     std::vector<Piece> pieces = pieces_of(decoder.sources.at(graph.value(graph.nodes[i].inputs[1]).name), config, file);
     const GgufForm form = form_of(pieces);
-    if (form == GgufForm::kBlocks)
+    if (form == GgufForm::kFloat || form == GgufForm::kExpanded) continue;
+    const bool tied = graph.find(graph.value(graph.nodes[i].inputs[1]).name + kBlocksSuffix) != graph::kNone;
+    if (form == GgufForm::kBlocks || !linear || tied)
       use_blocks(graph, i, std::move(pieces), recipes);
-    else if (linear && (form == GgufForm::kFour || form == GgufForm::kEight))
+    else
       use_groups(graph, i, std::move(pieces), form, recipes);
   }
   graph = graph::remove_dead(graph);

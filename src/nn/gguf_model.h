@@ -8,9 +8,10 @@
 namespace mlx::nn {
 
 bool may_be_gguf_file(const std::string& path);  // there is no folder
-// As read_hugging_face, for a file. Tensors in floating point keep their type. Weights of linear layers and embeddings
-// in Q2_K to Q6_K stay as they are (linear_blocks, embedding_blocks). Of Q8_0, Q5_0 and Q4_0 the weights of linear
-// layers become those of linear_groups without a loss. All others become f32. The model's precision is precision_of().
+// As read_hugging_face, for a file. Tensors in floating point keep their type. The weights of a linear layer all in
+// Q8_0 or all in Q4_0 become those of linear_groups without a loss. Other weights in blocks stay as they are
+// (linear_blocks, embedding_blocks). Layers whose parts have no such form in common become f32. The model's precision
+// is precision_of().
 constexpr const char* kBlocksSuffix = ".blocks";  // behind a parameter's name, where it is in blocks
 OutsideModel read_gguf(const std::string& path, std::int64_t context);
 

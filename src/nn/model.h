@@ -35,8 +35,8 @@ struct Model {
   std::map<std::string, std::string> kept{};
 };
 
-// The type of weights with the fewest bits: "q2_k", "q3_k", "int4", "q4_k", "q5_k", "q6_k", "int8"; "f32" if no layer
-// has integers in groups or blocks.
+// The type of weights with the fewest bits: "q2_k", "q3_k", "int4", "q4_k", "q4_1", "q5_0", "q5_k", "q5_1", "q6_k",
+// "int8"; "f32" if no layer has integers in groups or blocks.
 std::string precision_of(const graph::Graph& graph);
 
 // The files of a version. Their bytes are deterministic.

@@ -24,8 +24,9 @@ using kernels::DType;
 constexpr const char* kFormat = "mlx-model";
 constexpr std::int64_t kVersion = 2, kOldest = 1;
 // Those of integers in groups or blocks, the fewest bits first.
-constexpr std::array kIntegers{"q2_k", "q3_k", "int4", "q4_k", "q5_k", "q6_k", "int8"};
-constexpr const char* kPrecisions[] = {"f32", "int8", "int4", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k"};
+constexpr std::array kIntegers{"q2_k", "q3_k", "int4", "q4_k", "q4_1", "q5_0", "q5_k", "q5_1", "q6_k", "int8"};
+constexpr const char* kPrecisions[] = {"f32",  "int8", "int4", "q2_k", "q3_k", "q4_k",
+                                       "q5_k", "q6_k", "q4_1", "q5_0", "q5_1"};
 constexpr const char* kNumerics[] = {"native", "portable"};
 
 Json tensors_to_json(const Graph& graph, const std::vector<ValueId>& ids) {
@@ -176,16 +177,41 @@ std::size_t rank_of(std::string_view precision) {
   return static_cast<std::size_t>(std::ranges::find(kIntegers, precision) - kIntegers.begin());
 }
 
+// The precision of weights in blocks of a type (kernels/block_type.h), of which graphs have no others.
+std::string_view name_of_blocks(std::int64_t number) {
+  using namespace kernels;
+  switch (number) {
+    case kQ4_0:
+      return "int4";
+    case kQ4_1:
+      return "q4_1";
+    case kQ5_0:
+      return "q5_0";
+    case kQ5_1:
+      return "q5_1";
+    case kQ8_0:
+      return "int8";
+    case kQ2K:
+      return "q2_k";
+    case kQ3K:
+      return "q3_k";
+    case kQ4K:
+      return "q4_k";
+    case kQ5K:
+      return "q5_k";
+    default:
+      return "q6_k";
+  }
+}
+
 // The types of a node's integers; none for others.
 std::vector<std::string_view> integer_types_of(const graph::Graph& graph, const graph::Node& node) {
   if (node.op == graph::Op::kLinearGroups)
     return {graph.value(node.inputs[1]).dtype == graph::DType::kU8 ? "int4" : "int8"};
   std::vector<std::string_view> types;
   if (node.op != graph::Op::kLinearBlocks) return types;
-  constexpr std::array kOfBlocks{"q2_k", "q3_k", "q4_k", "q5_k", "q6_k"};
   for (int i = 0; i < node.attrs.blocks.count; ++i)
-    types.emplace_back(kOfBlocks.at(
-        static_cast<std::size_t>(node.attrs.blocks.at[static_cast<std::size_t>(i)] - kernels::BlockNumber::kQ2K)));
+    types.push_back(name_of_blocks(node.attrs.blocks.at[static_cast<std::size_t>(i)]));
   return types;
 }
 

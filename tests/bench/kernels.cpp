@@ -170,7 +170,7 @@ void linear_groups(Entries& entries, std::int64_t n, std::int64_t k, std::int64_
     const std::string name = fmt::format("linear {} groups {}", kind, shape);
     entries.push_back({name, Op::kLinearGroups, {}, {f32({n, k}), w, scales}, {f32({n, o})}, flops, copies});
   }
-  for (std::int64_t number = kQ2K; number <= kQ6K; ++number) {
+  for (const BlockNumber number : {kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2K, kQ3K, kQ4K, kQ5K, kQ6K}) {
     const BlockType& type = *find_block_type(number);
     Attrs attrs;
     attrs.blocks = int_list({number}), attrs.block_rows = int_list({o});
@@ -178,7 +178,7 @@ void linear_groups(Entries& entries, std::int64_t n, std::int64_t k, std::int64_
     entries.push_back({"linear " + kind + " groups " + shape,
                        Op::kLinearBlocks,
                        attrs,
-                       {f32({n, k}), tensor(DType::kU8, {o * k / kBlockWeights * type.bytes})},
+                       {f32({n, k}), tensor(DType::kU8, {o * k / type.weights * type.bytes})},
                        {f32({n, o})},
                        flops,
                        copies});

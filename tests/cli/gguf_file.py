@@ -1,6 +1,6 @@
 """Writes a language model of decoder_folder.py as a GGUF file: gguf_file.py FOLDER FILE TYPE [WHAT=VALUE...].
 
-Matrices have the type TYPE where their rows are whole blocks, else F32; with Q8_0 and Q4_0 the folder FILE.exact gets the same
+Matrices have the type TYPE where their rows are whole blocks, else F32; of other types than F32, F16 and BF16 the folder FILE.exact gets the same
 model with the numbers that the blocks stand for. KEY=JSON sets a key of the metadata, KEY= leaves one out. @NAME=PART:VALUE
 spoils a tensor: its dims, type, offset (+N: so much later) or one byte
 (AT:VALUE). @drop=NAME leaves one out, @again=NAME repeats one, @cut=BYTES shortens the file.
@@ -12,7 +12,7 @@ import struct
 import sys
 
 ALIGNMENT = 32
-TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "BF16": 30}
+TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q5_1": 7, "Q8_0": 8, "BF16": 30}
 NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output", "wte": "token_embd", "wpe": "position_embd",
          "ln_f": "output_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
          "self_attn.o_proj": "attn_output", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
@@ -72,9 +72,43 @@ def q4_0(block):
     return struct.pack("<e", scale) + fours, [x * scale for x in numbers]
 
 
+def nibbles(numbers):
+    return bytes(numbers[i] & 15 | (numbers[i + 16] & 15) << 4 for i in range(16))
+
+
+def fifths(numbers):
+    return struct.pack("<I", sum(number >> 4 << i for i, number in enumerate(numbers)))
+
+
+def q5_0(block):
+    scale = half(max(block, key=abs) / -16)
+    numbers = [max(0, min(31, round(x / scale) + 16)) if scale else 16 for x in block]
+    return struct.pack("<e", scale) + fifths(numbers) + nibbles(numbers), [(x - 16) * scale for x in numbers]
+
+
+def from_least(block, most):
+    """The scale, the least number, and integers from 0 to `most` above it."""
+    scale, least = half((max(block) - min(block)) / most), half(min(block))
+    numbers = [max(0, min(most, round((x - least) / scale))) if scale else 0 for x in block]
+    return struct.pack("<2e", scale, least), numbers, [x * scale + least for x in numbers]
+
+
+def q4_1(block):
+    head, numbers, exact = from_least(block, 15)
+    return head + nibbles(numbers), exact
+
+
+def q5_1(block):
+    head, numbers, exact = from_least(block, 31)
+    return head + fifths(numbers) + nibbles(numbers), exact
+
+
+PACK = {"Q4_0": q4_0, "Q4_1": q4_1, "Q5_0": q5_0, "Q5_1": q5_1, "Q8_0": q8_0}
+
+
 def blocks(kind, data):
     numbers = struct.unpack(f"<{len(data) // 4}f", data)
-    made = [{"Q8_0": q8_0, "Q4_0": q4_0}[kind](numbers[i:i + 32]) for i in range(0, len(numbers), 32)]
+    made = [PACK[kind](numbers[i:i + 32]) for i in range(0, len(numbers), 32)]
     return b"".join(packed for packed, _ in made), b"".join(struct.pack("<32f", *exact) for _, exact in made)
 
 
@@ -121,7 +155,7 @@ def main():
         as_type = dtype
         if config["architectures"][0] == "GPT2LMHeadModel" and len(shape) == 2 and name.startswith("h."):
             shape, data = turned(dtype, shape, data)
-        if kind in ("Q8_0", "Q4_0") and len(shape) == 2 and shape[-1] % 32 == 0:
+        if kind in PACK and len(shape) == 2 and shape[-1] % 32 == 0:
             data, exact[name] = blocks(kind, data)
             as_type = kind
         heads = {"q_proj": "num_attention_heads", "k_proj": "num_key_value_heads"}.get(name.split(".")[-2])

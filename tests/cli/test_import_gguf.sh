@@ -57,17 +57,17 @@ data = sys.stdin.buffer.read()
 print(*sorted({t["dtype"] for t in json.loads(data[8:8 + int.from_bytes(data[:8], "little")]).values()}))'; }
 WIDTH=32 HEAD=8 HIDDEN=64 folder LlamaForCausalLM theirs/wide F32 1 rope_scaling=
 WIDTH=32 HEAD=8 HIDDEN=64 folder Qwen2ForCausalLM theirs/tied
-for kind in Q8_0 Q4_0; do
-  for name in wide tied; do
-    file "theirs/$name" "$name-$kind.gguf" $kind
-    expect 0 mlx import model "$name-$kind.gguf"
-    expect 0 mlx import model "$name-$kind.gguf.exact" --name "$name-exact"
-    near "$name-$kind" "$name-exact" 0.03
-  done
+for model in wide-Q8_0 tied-Q8_0 wide-Q4_0 tied-Q4_0 wide-Q4_1 wide-Q5_0 tied-Q5_1; do
+  file "theirs/${model%-*}" "$model.gguf" "${model#*-}"
+  expect 0 mlx import model "$model.gguf"
+  expect 0 mlx import model "$model.gguf.exact" --name "${model%-*}-exact"
+  near "$model" "${model%-*}-exact" 0.03
 done
-same "$(types wide-Q8_0), $(types wide-Q4_0)" "F16 F32 I8, F16 F32 U8"
+same "$(types wide-Q8_0), $(types wide-Q4_0), $(types tied-Q5_1)" "F16 F32 I8 U8, F16 F32 U8, F32 U8"
 expect 0 mlx show wide-Q4_0 --json
 same "$(json "d['model']['precision']")" "int4"
+expect 0 mlx show wide-Q5_0 --json
+same "$(json "d['model']['precision']")" "q5_0"
 error 2 "int4" mlx quantize wide-Q4_0 --to int8 --group 32
 
 # A scale that is NaN is imported with a warning.

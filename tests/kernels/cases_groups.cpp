@@ -37,6 +37,10 @@ void in_blocks(Cases& cases) {
   for (const Sizes& z : {Sizes{0, 256, {{kQ4K, 3}}}, Sizes{1, 256, {{kQ2K, 1}}}, Sizes{1, 512, {{kQ3K, 17}}},
                          Sizes{1, 1024, {{kQ4K, 100}}}, Sizes{2, 768, {{kQ5K, 16}}}, Sizes{3, 256, {{kQ6K, 31}}},
                          Sizes{8, 512, {{kQ4K, 33}, {kQ6K, 15}}}, Sizes{19, 512, {{kQ2K, 5}, {kQ3K, 16}, {kQ5K, 40}}},
+                         Sizes{1, 32, {{kQ4_0, 1}}}, Sizes{1, 96, {{kQ4_1, 17}}}, Sizes{3, 992, {{kQ5_0, 33}}},
+                         Sizes{9, 288, {{kQ5_1, 16}}}, Sizes{2, 64, {{kQ8_0, 40}}}, Sizes{6, 1056, {{kQ8_0, 70}}},
+                         Sizes{20, 96, {{kQ8_0, 5}, {kQ4_0, 16}, {kQ4_1, 20}, {kQ5_0, 3}, {kQ5_1, 30}}},
+                         Sizes{12, 512, {{kQ5_0, 20}, {kQ4K, 16}, {kQ8_0, 31}}},
                          Sizes{5, 256, {{kQ2K, 4}, {kQ3K, 1}, {kQ4K, 2}, {kQ5K, 3}, {kQ6K, 20}}}}) {
     Tensor w = zeros(DType::kU8, {0});
     Attrs attrs;
@@ -44,7 +48,7 @@ void in_blocks(Cases& cases) {
     std::int64_t n = 0;
     for (const Run& run : z.runs) {
       const BlockType& type = *find_block_type(run.type);
-      add_blocks(type, run.rows * z.k / kBlockWeights, static_cast<std::uint64_t>(3 + run.type), w);
+      add_blocks(type, run.rows * z.k / type.weights, static_cast<std::uint64_t>(3 + run.type), w);
       attrs.blocks.at[static_cast<std::size_t>(attrs.blocks.count++)] = run.type;
       attrs.block_rows.at[static_cast<std::size_t>(attrs.block_rows.count++)] = run.rows;
       name += fmt::format(", {} {}", run.rows, type.name);

@@ -1,4 +1,4 @@
-// Blocks of 256 weights: what is written is read again, every bit of a block has a place, and numbers are those of the
+// Weights in blocks: what is written is read again, every bit of a block has a place, and numbers are those of the
 // definition.
 #include <doctest/doctest.h>
 
@@ -8,9 +8,14 @@
 #include "kernels/block_type.h"
 
 namespace mlx::kernels::test {
+namespace {
+
+constexpr BlockNumber kAll[] = {kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2K, kQ3K, kQ4K, kQ5K, kQ6K};
+
+}  // namespace
 
 TEST_CASE("block types: reading and writing a block gives the same bytes, whatever they are") {
-  for (std::int64_t number = kQ2K; number <= kQ6K; ++number) {
+  for (const BlockNumber number : kAll) {
     const BlockType& type = *find_block_type(number);
     CAPTURE(type.name);
     for (std::uint64_t seed = 1; seed <= 50; ++seed) {
@@ -28,22 +33,23 @@ TEST_CASE("block types: reading and writing a block gives the same bytes, whatev
 }
 
 TEST_CASE("block types: a weight is scale times part times integer, less low times part") {
-  for (std::int64_t number = kQ2K; number <= kQ6K; ++number) {
+  for (const BlockNumber number : kAll) {
     const BlockType& type = *find_block_type(number);
     CAPTURE(type.name);
     UnpackedBlock block{};
     block.scale = to_f16(0.5f), block.low = to_f16(0.25f);
-    for (int part = 0; part < kBlockWeights / type.part; ++part)
+    const bool small = type.weights == kSmallBlock;
+    for (int part = 0; part < type.weights / type.part; ++part)
       block.parts[part] = static_cast<std::int8_t>(part % 8 + 1),
-      block.lows[part] = static_cast<std::uint8_t>(part % 4);
-    for (int i = 0; i < kBlockWeights; ++i) block.integers[i] = static_cast<std::uint8_t>(i * 7 % 4);
+      block.lows[part] = static_cast<std::uint8_t>(small ? 1 : part % 4);
+    for (int i = 0; i < type.weights; ++i) block.integers[i] = static_cast<std::uint8_t>(i * 7 % 4);
     std::vector<std::uint8_t> bytes(static_cast<std::size_t>(type.bytes));
     pack_block(type, block, bytes.data());
-    std::vector<float> weights(kBlockWeights);
+    std::vector<float> weights(static_cast<std::size_t>(type.weights));
     expand_blocks(type, bytes.data(), 1, weights.data());
-    for (int i = 0; i < kBlockWeights; ++i) {
+    for (int i = 0; i < type.weights; ++i) {
       const int part = static_cast<int>(i / type.part);
-      const float low = type.lowered ? 0.25f * static_cast<float>(part % 4) : 0.0f;
+      const float low = type.lowered ? 0.25f * static_cast<float>(block.lows[part]) : 0.0f;
       REQUIRE(weights[static_cast<std::size_t>(i)] ==
               0.5f * static_cast<float>(part % 8 + 1) * static_cast<float>(i * 7 % 4 - type.offset) - low);
     }

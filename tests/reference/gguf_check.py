@@ -119,7 +119,7 @@ def random_blocks(data, kind, rng):
 def stored(data, kind, rng):
     if data.ndim == 1 or kind == T.F32:
         return data, T.F32
-    if kind in BLOCKS:
+    if kind.name.endswith("_K"):
         return random_blocks(data, kind, rng), kind
     return gguf.quants.quantize(data, kind), kind
 
@@ -185,8 +185,7 @@ def rounded(x):
     return ((groups * inverse).round().double() * (most / 127.0).double()).reshape(x.shape)
 
 
-GROUPED = (T.Q4_0, T.Q5_0, T.Q8_0)
-BLOCKS = (T.Q2_K, T.Q3_K, T.Q4_K, T.Q5_K, T.Q6_K)
+FLOATS = (T.F32, T.F16, T.BF16)
 
 
 class Model:
@@ -201,7 +200,7 @@ class Model:
     def linear(self, x, names, fallback=None):
         names = [fallback if f"{name}.weight" not in self.numbers else name for name in names]
         parts = [self.numbers[f"{name}.weight"] for name in names]
-        x = rounded(x) if any(all(kind in some for kind, _ in parts) for some in (GROUPED, BLOCKS)) else x
+        x = x if any(kind in FLOATS for kind, _ in parts) else rounded(x)
         outputs = []
         for name, (_, weight) in zip(names, parts):
             y = x @ weight.T
@@ -288,6 +287,12 @@ def mixed(name):
     return T.Q5_0 if "attn_v" in name else T.Q8_0 if "ffn_down" in name else T.Q4_0
 
 
+def mixed_sizes(name):
+    """Blocks of 32 and of 256 in a layer."""
+    kinds = {"attn_q": T.Q4_K, "attn_k": T.Q4_1, "attn_v": T.Q8_0, "ffn_gate": T.Q5_1, "ffn_up": T.Q4_0, "token_embd": T.Q5_1}
+    return next((kind for part, kind in kinds.items() if part in name), T.Q6_K)
+
+
 def mixed_blocks(name):
     return T.Q6_K if "attn_v" in name or "ffn_down" in name or name == "output.weight" else T.Q4_K
 
@@ -297,6 +302,8 @@ MODELS = {f"llama {kind.name}": ("llama", {"pick": only(kind)})
 MODELS |= {
     "llama mixed": ("llama", {"pick": mixed}),
     "llama mixed blocks": ("llama", {"pick": mixed_blocks}),
+    "llama mixed sizes": ("llama", {"pick": mixed_sizes}),
+    "llama Q5_1 tied": ("llama", {"pick": only(T.Q5_1), "tied": True}),
     "qwen2 Q4_K tied": ("qwen2", {"pick": only(T.Q4_K), "bias": True, "tied": True, "bpe": "qwen2"}),
     "gemma2 Q5_K": ("gemma2", {"pick": only(T.Q5_K), "tied": True, "keys": (("add_attn_logit_softcapping", 1.5),
                                                                            ("add_final_logit_softcapping", 5.0))}),

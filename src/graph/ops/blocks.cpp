@@ -17,15 +17,15 @@ std::int64_t rows_of_blocks(const Rule& rule, const Attrs& attrs, std::int64_t w
   rule.require_dtype(1, DType::kU8);
   rule.require_rank(1, 1);
   rule.require(types.count >= 1 && types.count == rows.count, "each of blocks must have its block_rows");
-  rule.require(width > 0 && width <= kMostOfBlocks && width % kernels::kBlockWeights == 0,
-               "rows must be whole blocks of 256");
+  rule.require(width > 0 && width <= kMostOfBlocks, "the width of rows is not possible");
   std::int64_t count = 0, bytes = 0;
   for (int i = 0; i < types.count; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const kernels::BlockType* const type = kernels::find_block_type(types.at[at]);
     rule.require(type != nullptr, "blocks has a number that is no type of blocks");
+    rule.require(width % type->weights == 0, "rows must be whole blocks");
     rule.require(rows.at[at] >= 1 && rows.at[at] <= kMostOfBlocks, "block_rows must be at least 1");
-    count += rows.at[at], bytes += rows.at[at] * (width / kernels::kBlockWeights) * type->bytes;
+    count += rows.at[at], bytes += rows.at[at] * (width / type->weights) * type->bytes;
   }
   rule.require(rule.size(1, 0) == bytes, "the weights have another size than their blocks");
   return count;
@@ -50,7 +50,7 @@ Ids infer_embedding_blocks(Graph& graph, const Attrs& attrs, const Ids& inputs, 
   const kernels::BlockType* const type = kernels::find_block_type(attrs.blocks.at[0]);
   rule.require(type && attrs.blocks.count == 1 && attrs.block_rows.count == 1 && attrs.block_rows.at[0] >= 1,
                "a table has one type of blocks, and at least a row");
-  const std::int64_t width = rule.size(1, 0) / attrs.block_rows.at[0] / type->bytes * kernels::kBlockWeights;
+  const std::int64_t width = rule.size(1, 0) / attrs.block_rows.at[0] / type->bytes * type->weights;
   rows_of_blocks(rule, attrs, width);
   Dims y = rule.dims(0);
   y.push_back(Dim::of(width));
@@ -73,9 +73,10 @@ std::vector<OpDef> linear_blocks_ops() {
       {.op = Op::kLinearBlocks,
        .text =
            {"x[...,K], w u8[J], (b[N]) -> y[...,N]", "blocks block_rows",
-            "Linear layer with weights in blocks of 256, as GGUF files have them: y = x w^T + b. w holds N rows of K "
-            "weights: block_rows rows of each type in blocks, by ggml's numbers (10 to 14: Q2_K to Q6_K). x is "
-            "rounded to s8 in groups of 32, with max|x| / 127 as scale."},
+            "Linear layer with weights in blocks, as GGUF files have them: y = x w^T + b. w holds N rows of K weights: "
+            "block_rows rows of each type in blocks, by ggml's numbers (2, 3, 6, 7, 8: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, "
+            "in blocks of 32; 10 to 14: Q2_K to Q6_K, of 256). x is rounded to s8 in groups of 32, with max|x| / 127 "
+            "as scale."},
        .layer = true,
        .infer = infer_linear_blocks,
        .cost = cost_linear_blocks},

@@ -25,12 +25,13 @@ kernels::Shape shape_at(const Graph& graph, ValueId id, const std::vector<std::i
 
 // How many weights there are in so many bytes of blocks.
 std::int64_t in_blocks(const Attrs& attrs, std::int64_t bytes) {
-  std::int64_t rows = 0, column = 0;  // column: bytes of a block of each row
+  std::int64_t rows = 0, column = 0;  // column: bytes of 256 inputs of each row
   for (std::size_t run = 0; run < static_cast<std::size_t>(attrs.blocks.count); ++run) {
     const kernels::BlockType* const type = kernels::find_block_type(attrs.blocks.at[run]);
-    rows += attrs.block_rows.at[run], column += attrs.block_rows.at[run] * (type ? type->bytes : 0);
+    rows += attrs.block_rows.at[run];
+    if (type) column += attrs.block_rows.at[run] * type->bytes * (kernels::kBlockWeights / type->weights);
   }
-  return column > 0 ? rows * (bytes / column) * kernels::kBlockWeights : 0;
+  return column > 0 ? rows * (bytes * kernels::kBlockWeights / column) : 0;
 }
 
 // Of input `i` of a node, a parameter: weights of four bits are two a byte, and scales of weights are no parameters.
