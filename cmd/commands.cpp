@@ -36,6 +36,7 @@ Command add_log();
 Command add_ls();
 Command add_merge_file();
 Command add_promote();
+Command add_rollback();
 Command add_pull();
 Command add_push();
 Command add_remote();
@@ -86,6 +87,7 @@ const std::vector<CommandRow> kCommands = {
     {"import", add_import, kNeedsRepo},
     {"export", add_export, kNeedsRepo},
     {"promote", add_promote, kNeedsRepo},
+    {"rollback", add_rollback, kNeedsRepo},
     {"audit", add_audit, kNeedsRepo},
     {"key", add_key, kNothing},
     {"erase", add_erase, kNeedsRepo},

@@ -32,6 +32,7 @@ check mlx.checkout/1 checkout
 check mlx.checkout/1 checkout data/x@v1 --to out
 check mlx.tag/1 tag t data/x
 check mlx.promote/1 promote data/x p
+check mlx.rollback/1 rollback data/x@p --to v1
 check mlx.lineage/1 lineage data/x
 check mlx.remote/1 remote add origin store
 check mlx.remote/1 remote list

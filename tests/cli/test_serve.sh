@@ -91,7 +91,7 @@ mlx promote clf@v2 production >/dev/null 2>&1
 serves 2
 has "$(cat "$work/serve.err")" "clf@production is clf@v2 now"
 same "$(curl -sS "$(jq -r .url "$work/ready.json")/v2/models/fixed" | jq -r '.versions[0]')" 1
-mlx promote clf@v1 production >/dev/null 2>&1
+mlx rollback clf@production >/dev/null 2>&1
 wait "$client" || fail "a request failed while versions changed"
 kill -TERM "$server"
 wait "$server" || fail "ended with $?"

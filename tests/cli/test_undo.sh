@@ -120,11 +120,39 @@ same "$out" "d@production -> d@v1  moved (was v2)"
 expect 0 mlx show d@production~1 --json
 same "$(json 'd["name"]')" d@v2
 error 2 "'previous' cannot be a tag" mlx tag previous d@v1
+
+# An alias goes back where it stood before, step by step.
+expect 0 mlx promote d@v1 live
+error 3 "there is no version before d@v1" mlx rollback d@live
+expect 0 mlx promote d@v2 live
+expect 0 mlx promote d@v3 live
+expect 0 mlx rollback -n d@live
+same "$out" "d@live -> d@v2  would be moved back (was v3)"
+expect 0 mlx rollback d@live -m "v3 is slow" --json
+same "$(json 'd["schema"], d["version"], d["before"], d["message"], d["status"]')" "('mlx.rollback/1', 'd@v2', 'd@v3', 'v3 is slow', 'moved')"
+expect 0 mlx audit log --kind alias.move --max-count 1
+has "$out" ": rollback from v3: v3 is slow"
+expect 0 mlx rollback d@live
+same "$out" "d@live -> d@v1  moved back (was v2)"
+error 3 "there is no version before d@v1" mlx rollback d@live
+expect 0 mlx undo
+expect 0 mlx show d@live --json
+same "$(json 'd["name"]')" d@v2
+expect 0 mlx rollback d@live --to v3
+same "$out" "d@live -> d@v3  moved back (was v2)"
+expect 0 mlx rollback d@live --to d@v3 -m "nothing to do"
+has "$out" unchanged
+has "$err" "not kept"
+mlx promote -q d@v1 fresh
+error 2 "d@fresh never named d@v3" mlx rollback d@fresh --to v3
+error 2 "'v2' is no alias" mlx rollback d@v2
+error 2 "expected MODEL@ALIAS" mlx rollback d
+error 3 "has no version 'lvie'" mlx rollback d@lvie
 expect 0 mlx completion --words reference
 has "$out" "d@previous"
 # bug: `mlx ls` hid aliases.
 expect 0 mlx ls
-has "$out" "(production v1)"
+has "$out" "production v1)"
 
 # bug: odd answers to an empty name and to a limit of nothing.
 error 2 "tag: NAME is empty" mlx tag ''

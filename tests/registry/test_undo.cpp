@@ -9,6 +9,7 @@
 #include "registry/maintenance/rebuild.h"
 #include "registry/sync/sync.h"
 #include "registry/versions/references.h"
+#include "registry/versions/rollback.h"
 
 using namespace mlx;
 using namespace mlx::registry;
@@ -61,6 +62,40 @@ TEST_CASE("undo walks back, redo walks forward, and the history keeps it all") {
   CHECK(c.repo().operations().size() == 6 * 3);
   undo(c.repo(), "", false);
   CHECK(shown(c.repo()) == states[5]);
+}
+
+TEST_CASE("an alias goes back step by step, never to a version that it has gone back from") {
+  Clone c;
+  const Version one = make(c.repo(), "clf", "one"), two = make(c.repo(), "clf", "two"),
+                three = make(c.repo(), "clf", "three");
+  const auto planned = [&](const std::string& to) {
+    return plan_rollback(c.repo(), "clf", "production", to).to.name();
+  };
+  const auto fails = [&](ErrorKind kind, const std::string& text, const std::string& alias, const std::string& to) {
+    return fails_with(kind, text, [&] { plan_rollback(c.repo(), "clf", alias, to); });
+  };
+  CHECK(fails(ErrorKind::kNotFound, "has no version 'production'", "production", "") == "");
+  move_alias(c.repo(), "production", one);
+  CHECK(fails(ErrorKind::kNotFound, "no version before clf@v1", "production", "") == "");
+  move_alias(c.repo(), "production", two);
+  move_alias(c.repo(), "production", three);
+  roll_back(c.repo(), "production", plan_rollback(c.repo(), "clf", "production"), "slow");
+  CHECK(resolve(c.repo(), "clf@production").name() == "clf@v2");
+  CHECK(alias_moves(c.repo(), "clf").back().message == "rollback from v3: slow");
+  CHECK(planned("") == "clf@v1");  // and not v3
+  CHECK(planned("v3") == "clf@v3");
+  CHECK(planned("clf@v2") == "clf@v2");
+  undo(c.repo(), "", false);
+  CHECK(planned("") == "clf@v2");
+  roll_back(c.repo(), "production", plan_rollback(c.repo(), "clf", "production", "v1"), "");
+  CHECK(alias_moves(c.repo(), "clf").back().message == "rollback from v3");
+  CHECK(fails(ErrorKind::kNotFound, "no version before clf@v1", "production", "") == "");
+  const Version four = make(c.repo(), "clf", "four"), other = make(c.repo(), "lm", "other");
+  create_tag(c.repo(), "t", four);
+  CHECK(fails(ErrorKind::kUsage, "never named clf@v4", "production", "v4") == "");
+  CHECK(fails(ErrorKind::kUsage, "no version of clf", "production", "lm@v1") == "");
+  CHECK(fails(ErrorKind::kUsage, "'t' is no alias", "t", "") == "");
+  CHECK(fails(ErrorKind::kUsage, "'v4' is no alias", "v4", "") == "");
 }
 
 TEST_CASE("an earlier operation can be undone if nothing builds on it") {
