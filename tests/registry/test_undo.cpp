@@ -96,6 +96,12 @@ TEST_CASE("an alias goes back step by step, never to a version that it has gone 
   CHECK(fails(ErrorKind::kUsage, "no version of clf", "production", "lm@v1") == "");
   CHECK(fails(ErrorKind::kUsage, "'t' is no alias", "t", "") == "");
   CHECK(fails(ErrorKind::kUsage, "'v4' is no alias", "v4", "") == "");
+  move_alias(c.repo(), "production", two);
+  const Rollback planned_before = plan_rollback(c.repo(), "clf", "production");
+  move_alias(c.repo(), "production", four);  // by somebody else
+  CHECK(fails_with(ErrorKind::kConflict, "was moved to another version meanwhile",
+                   [&] { roll_back(c.repo(), "production", planned_before, ""); }) == "");
+  CHECK(resolve(c.repo(), "clf@production").name() == "clf@v4");
 }
 
 TEST_CASE("an earlier operation can be undone if nothing builds on it") {

@@ -225,7 +225,8 @@ std::vector<Version> named_by_alias(Repository& repository, const std::string& a
   return found;
 }
 
-void move_alias(Repository& repository, const std::string& alias, const Version& to, const std::string& message) {
+void move_alias(Repository& repository, const std::string& alias, const Version& to, const std::string& message,
+                const std::optional<Digest>& from) {
   require_new_label(alias, "an alias");
   if (!is_utf8(message)) fail(ErrorKind::kUsage, "the message is not valid UTF-8");
   store::Database& db = repository.db();
@@ -239,6 +240,8 @@ void move_alias(Repository& repository, const std::string& alias, const Version&
     for (select.bind(to.artifact, alias); select.step();) {
       replaces.push_back(select.digest(0).text());
       (select.digest(1) == to.digest ? stands : elsewhere) = true;
+      if (from && select.digest(1) != *from)
+        fail(ErrorKind::kConflict, "{}@{} was moved to another version meanwhile", to.artifact, alias);
     }
     if (stands && !elsewhere) return false;
     body["alias"] = alias;

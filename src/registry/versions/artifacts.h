@@ -64,8 +64,10 @@ Created create_version(Repository& repository, const NewVersion& version);
 
 // The versions that an alias means: none if it is new, several if it was moved on both sides of a merge.
 std::vector<Version> named_by_alias(Repository& repository, const std::string& artifact, const std::string& alias);
-// Records nothing if the alias already means this version and no other. `message`: why.
-void move_alias(Repository& repository, const std::string& alias, const Version& to, const std::string& message = {});
+// Records nothing if the alias already means this version and no other. `message`: why. `from`: the version that it
+// must still mean, or else kConflict.
+void move_alias(Repository& repository, const std::string& alias, const Version& to, const std::string& message = {},
+                const std::optional<Digest>& from = {});
 void create_tag(Repository& repository, const std::string& tag,
                 const Version& on);  // kConflict if the tag is on another version
 // The only way to remove a tag. False if it is not on this version.

@@ -72,7 +72,7 @@ Rollback plan_rollback(Repository& repository, const std::string& artifact, cons
 
 void roll_back(Repository& repository, const std::string& alias, const Rollback& rollback, const std::string& why) {
   const std::string message = fmt::format("rollback from v{}{}{}", rollback.from.number, why.empty() ? "" : ": ", why);
-  move_alias(repository, alias, rollback.to, message);
+  move_alias(repository, alias, rollback.to, message, rollback.from.digest);
 }
 
 }  // namespace mlx::registry

@@ -16,7 +16,7 @@ struct Rollback {
 // alias that was moved on both sides of a merge.
 Rollback plan_rollback(Repository& repository, const std::string& artifact, const std::string& alias,
                        const std::string& to = {});
-// Moves the alias there, with a message that begins with "rollback from v3".
+// Moves the alias there, with a message that begins with "rollback from v3". kConflict if it was moved since the plan.
 void roll_back(Repository& repository, const std::string& alias, const Rollback& rollback, const std::string& why);
 
 }  // namespace mlx::registry
