@@ -27,6 +27,16 @@ void check_growth(std::size_t before, std::size_t now) {
     fail(ErrorKind::kUsage, "the tokenizer makes more than {} times as much of the text", kMostGrowth);
 }
 
+CharacterMap::CharacterMap(Map map) : map_(map) {
+  std::string put;
+  for (char32_t code = 0; code < kAscii; ++code) {
+    put.clear();
+    map(code, put);
+    const bool single = put.size() == 1 && static_cast<unsigned char>(put[0]) < kAscii;
+    ascii_[code] = static_cast<std::int8_t>(single ? put[0] : -1);
+  }
+}
+
 void AlignedText::assign(std::string_view text, std::uint32_t base, bool aligned) {
   clear(aligned);
   base_ = base;
@@ -89,6 +99,25 @@ void AlignedText::transform(const std::vector<Changed>& changes) {
   from_ = std::move(from);
 }
 
+void AlignedText::map_characters(const CharacterMap& map) {
+  Rewriting out(*this);
+  std::string put;
+  const auto single = [&](std::size_t at) { return map.single(static_cast<unsigned char>(text_[at])) >= 0; };
+  for (std::size_t at = 0, end = 0; at < text_.size(); at = end) {
+    while (end < text_.size() && single(end)) ++end;
+    if (end > at) {
+      out.insert_singles(map, at, end);
+      continue;
+    }
+    const Character character = character_at(text_, at);
+    put.clear();
+    map(character.code, put);
+    if (!put.empty()) out.insert(put, at);
+    end = at + character.bytes;
+  }
+  out.finish();
+}
+
 void AlignedText::keep(std::size_t begin, std::size_t end) {
   text_ = text_.substr(begin, end - begin);
   if (!aligned_) return;
@@ -112,6 +141,13 @@ void AlignedText::Rewriting::insert(std::string_view text, std::size_t as) {
   out_ += text;
   check_growth(text_.text_.size(), out_.size());
   if (text_.aligned_) from_.insert(from_.end(), text.size(), text_.from_[as]);
+}
+
+void AlignedText::Rewriting::insert_singles(const CharacterMap& map, std::size_t begin, std::size_t end) {
+  const std::size_t before = out_.size();
+  copy(begin, end);
+  for (std::size_t at = before; at < out_.size(); ++at)
+    out_[at] = static_cast<char>(map.single(static_cast<unsigned char>(out_[at])));
 }
 
 void AlignedText::Rewriting::finish() {

@@ -4,6 +4,7 @@
 // What becomes of the places follows the reference implementation (the package `tokenizers`), so that offsets agree.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -29,6 +30,23 @@ struct Changed {
 // Throws kUsage if a step makes so much of a text: a file from anywhere must not fill the memory.
 void check_growth(std::size_t before, std::size_t now);
 
+// What characters become, each by itself: `map(code, put)` puts it. What it makes of ASCII is kept, because most of
+// most texts is ASCII.
+class CharacterMap {
+ public:
+  using Map = void (*)(char32_t, std::string&);
+  explicit CharacterMap(Map map);
+
+  static constexpr char32_t kAscii = 128;
+  // The one ASCII character that `byte` becomes, or -1 if it is none, or becomes another number of them.
+  int single(unsigned char byte) const { return byte < kAscii ? ascii_[byte] : -1; }
+  void operator()(char32_t code, std::string& put) const { map_(code, put); }
+
+ private:
+  Map map_;
+  std::array<std::int8_t, kAscii> ascii_{};
+};
+
 class AlignedText {
  public:
   // Starts from bytes of the original at `base`. Without `aligned` no places are kept.
@@ -48,9 +66,8 @@ class AlignedText {
   void become(std::string text, std::vector<Span> from);
   // The whole text becomes these characters.
   void transform(const std::vector<Changed>& changes);
-  // Each character becomes what `map(code, put)` puts, and all of it came from where the character did.
-  template <typename Map>
-  void map_characters(const Map& map);
+  // All that a character becomes came from where it did.
+  void map_characters(const CharacterMap& map);
   // The bytes [begin, end) alone stay.
   void keep(std::size_t begin, std::size_t end);
   // What is put before the text comes from where its first character does.
@@ -63,6 +80,8 @@ class AlignedText {
     explicit Rewriting(AlignedText& text) : text_(text) {}
     void copy(std::size_t begin, std::size_t end);
     void insert(std::string_view text, std::size_t as);
+    // Takes the bytes [begin, end), each as what map.single() makes of it.
+    void insert_singles(const CharacterMap& map, std::size_t begin, std::size_t end);
     void finish();
 
    private:
@@ -77,19 +96,5 @@ class AlignedText {
   std::uint32_t base_ = 0;  // where it begins in the original
   bool aligned_ = false;
 };
-
-template <typename Map>
-void AlignedText::map_characters(const Map& map) {
-  Rewriting out(*this);
-  std::string put;
-  for (std::size_t at = 0; at < text_.size();) {
-    const Character character = character_at(text_, at);
-    put.clear();
-    map(character.code, put);
-    if (!put.empty()) out.insert(put, at);
-    at += character.bytes;
-  }
-  out.finish();
-}
 
 }  // namespace mlx::data::subword

@@ -50,14 +50,13 @@ class FormNormalizer final : public Normalizer {
 };
 
 // One character to any number of them.
-class CharacterMap final : public Normalizer {
+class EachCharacter final : public Normalizer {
  public:
-  using Map = void (*)(char32_t, std::string&);
-  explicit CharacterMap(Map map) : map_(map) {}
+  explicit EachCharacter(CharacterMap::Map map) : map_(map) {}
   void apply(AlignedText& text, bool /*begins*/) const override { text.map_characters(map_); }
 
  private:
-  Map map_;
+  CharacterMap map_;
 };
 
 void put_lower(char32_t code, std::string& out) {
@@ -165,17 +164,18 @@ class BertNormalizer final : public Normalizer {
  public:
   explicit BertNormalizer(const BertRules& rules) : rules_(rules) {}
   void apply(AlignedText& text, bool /*begins*/) const override {
-    if (rules_.clean) text.map_characters(put_cleaned);
-    if (rules_.spaced_ideographs) text.map_characters(put_spaced);
+    if (rules_.clean) text.map_characters(cleaned_);
+    if (rules_.spaced_ideographs) text.map_characters(spaced_);
     if (rules_.strip_accents) {
       if (!is_in_form(NormalForm::kNfd, text.text())) text.transform(to_form(NormalForm::kNfd, text.text()));
-      text.map_characters(put_spacing);
+      text.map_characters(spacing_);
     }
-    if (rules_.lowercase) text.map_characters(put_lower);
+    if (rules_.lowercase) text.map_characters(lower_);
   }
 
  private:
   BertRules rules_;
+  CharacterMap cleaned_{put_cleaned}, spaced_{put_spaced}, spacing_{put_spacing}, lower_{put_lower};
 };
 
 class Precompiled final : public Normalizer {
@@ -230,7 +230,7 @@ NormalizerPtr make_normalizer(const Json& json, const std::string& where) {
                                                                                {"ByteLevel", put_byte_characters},
                                                                                {"Nmt", put_nmt}}};
   for (const auto& [name, map] : kMaps)
-    if (type == name) return std::make_unique<CharacterMap>(map);
+    if (type == name) return std::make_unique<EachCharacter>(map);
   if (type == "Sequence") return make_sequence(json, what);
   if (type == "Strip")
     return std::make_unique<Strip>(flag(json, "strip_left", true, what), flag(json, "strip_right", true, what));

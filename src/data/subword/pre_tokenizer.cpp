@@ -169,14 +169,15 @@ class PrefixSpace final : public PreTokenizer {
 class ByteCharacters final : public PreTokenizer {
  public:
   void apply(PreTokens& tokens) const override {
-    rewrite_pieces(tokens, [](AlignedText& part, const Piece& /*piece*/) {
-      part.map_characters([](char32_t code, std::string& out) {
-        std::string bytes;
-        append_utf8(bytes, code);
-        out += to_byte_characters(bytes);
-      });
-    });
+    rewrite_pieces(tokens, [this](AlignedText& part, const Piece& /*piece*/) { part.map_characters(characters_); });
   }
+
+ private:
+  CharacterMap characters_{[](char32_t code, std::string& out) {
+    std::string bytes;
+    append_utf8(bytes, code);
+    out += to_byte_characters(bytes);
+  }};
 };
 
 class Metaspace final : public PreTokenizer {
@@ -218,12 +219,18 @@ class Metaspace final : public PreTokenizer {
 class CharacterSplit final : public PreTokenizer {
  public:
   using Matches = bool (*)(char32_t);
-  CharacterSplit(Matches matches, SplitBehavior behavior) : matches_(matches), behavior_(behavior) {}
-  void apply(PreTokens& tokens) const override { cut_at_characters(tokens, behavior_, matches_); }
+  CharacterSplit(Matches matches, SplitBehavior behavior) : matches_(matches), behavior_(behavior) {
+    for (char32_t code = 0; code < ascii_.size(); ++code) ascii_[code] = matches(code);
+  }
+  void apply(PreTokens& tokens) const override {
+    cut_at_characters(tokens, behavior_,
+                      [this](char32_t code) { return code < ascii_.size() ? ascii_[code] : matches_(code); });
+  }
 
  private:
   Matches matches_;
   SplitBehavior behavior_;
+  std::array<bool, CharacterMap::kAscii> ascii_{};
 };
 
 class Delimiter final : public PreTokenizer {
