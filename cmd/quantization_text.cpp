@@ -74,8 +74,9 @@ void print_quantization(Context& context, const Json& record, bool layers) {
                            printable(json_string(record, "method", kWhat)), json_int(calibrated, "windows", kWhat),
                            json_int(calibrated, "window", kWhat), split_text(context, calibrated)));
   if (list.empty()) return;
-  context.line(fmt::format("  layers: {} in groups of {}; error of the output {}", types_text(list),
-                           json_int(record, "group", kWhat), errors_text(list)));
+  const std::string groups =
+      record.contains("group") ? fmt::format(" in groups of {}", json_int(record, "group", kWhat)) : "";
+  context.line(fmt::format("  layers: {}{}; error of the output {}", types_text(list), groups, errors_text(list)));
   if (layers) print_table(context, list);
 }
 

@@ -50,7 +50,24 @@ const kernels::BlockType* block_type_of(const QuantizeOptions& options) {
   fail(ErrorKind::kUsage, "--to {}: not a type of blocks", options.to);
 }
 
-// "0.5%" or 0.005, at least 0; nullopt if it was not given.
+compress::WeightType type_of(const QuantizeOptions& options) {
+  const kernels::BlockType* const blocks = block_type_of(options);
+  if (blocks && options.group != kByKind)
+    fail(ErrorKind::kUsage, "--group is for int8 and int4: blocks of {} have 256 weights", options.to);
+  return blocks ? compress::WeightType{{}, blocks} : compress::WeightType{groups_of(options)};
+}
+
+// The type, and the one that layers get where a bound wants them wider.
+std::vector<compress::WeightType> widths_of(const compress::WeightType& type) {
+  std::vector<compress::WeightType> widths{type};
+  if (type.blocks && type.blocks->number != kernels::kQ6K)
+    widths.push_back({{}, kernels::find_block_type(kernels::kQ6K)});
+  if (!type.blocks && type.groups.bits == 4) widths.push_back({{8, type.groups.size}});
+  return widths;
+}
+
+// "0.5%" or 0.005, at least 0; nullopt if it was not given. A share from 1 on must be in per cent, because 5 alone may
+// mean 5%.
 std::optional<double> loss_of(const char* option, const std::string& text, bool share) {
   if (text.empty()) return std::nullopt;
   const bool percent = share && text.ends_with('%');
@@ -60,6 +77,9 @@ std::optional<double> loss_of(const char* option, const std::string& text, bool 
   if (error != std::errc() || end != text.data() + length || !std::isfinite(value) || value < 0)
     fail(ErrorKind::kUsage, "{}: expected {} of at least 0, got '{}'", option,
          share ? "a share such as 0.5% or 0.005," : "a number", text);
+  if (share && !percent && value >= 1)
+    throw Error(ErrorKind::kUsage, fmt::format("{}: {} may mean {}% or {}%", option, text, text, value * 100),
+                "add the sign: per cent are meant with it");
   return percent ? value / 100 : value;
 }
 
@@ -77,7 +97,7 @@ void check_no_text_options(const QuantizeOptions& options) {
 compress::TextOptions text_options(const QuantizeOptions& options) {
   compress::TextOptions text;
   text.plan.method = *compress::method_named(options.method);
-  text.plan.groups = groups_of(options);
+  text.plan.widths = widths_of(type_of(options));
   text.bound = {loss_of("--max-loss", options.max_loss, true), loss_of("--max-kl", options.max_kl, false)};
   text.data = options.data;
   text.split = options.data_split;
@@ -87,19 +107,8 @@ compress::TextOptions text_options(const QuantizeOptions& options) {
   return text;
 }
 
-// Weights in blocks are rounded to the nearest, without data.
-void check_blocks(const QuantizeOptions& options) {
-  if (!options.calibrate.empty() || (!options.method.empty() && options.method != "rtn"))
-    throw Error(ErrorKind::kUsage, fmt::format("--to {} is rounded to the nearest, without data", options.to),
-                "leave out --calibrate, and --method but for rtn");
-  if (options.group != kByKind)
-    fail(ErrorKind::kUsage, "--group is for int8 and int4: blocks of {} have 256 weights", options.to);
-}
-
-// With --method weights in groups, without --calibrate too; with --calibrate alone int8 with ranges.
+// With --method weights in groups or blocks, without --calibrate too; with --calibrate alone int8 with ranges.
 void choose_way(const QuantizeOptions& options, compress::QuantizeOptions& quantize) {
-  quantize.blocks = block_type_of(options);
-  if (quantize.blocks) check_blocks(options);
   if (!options.calibrate.empty() && !options.method.empty()) {
     quantize.text = text_options(options);
     return;
@@ -110,15 +119,30 @@ void choose_way(const QuantizeOptions& options, compress::QuantizeOptions& quant
       throw Error(ErrorKind::kUsage, fmt::format("--method {} needs data", options.method), "add --calibrate DATASET");
     if (options.examples != kByKind) fail(ErrorKind::kUsage, "--examples is for --calibrate");
     if (!options.memory.empty()) fail(ErrorKind::kUsage, "--memory is for --calibrate");
-    if (!quantize.blocks) quantize.groups = groups_of(options);
+    quantize.type = type_of(options);
     return;
   }
   if (options.to != "int8")
     throw Error(ErrorKind::kUsage, "--calibrate without --method is for --to int8, which it finds ranges for",
-                "add --method gptq, or awq or rtn, for weights in groups");
+                "add --method gptq, or awq or rtn, for weights in groups or blocks");
   if (options.group != kByKind)
     throw Error(ErrorKind::kUsage, "--group is for weights in groups, not for int8 with ranges",
                 "leave --calibrate out, or add --method");
+}
+
+// What layers have whose inputs are not whole groups or blocks.
+void warn_of_other_layers(const QuantizeOptions& options, const Json& summary, Progress& progress) {
+  if (!summary.contains("layers")) return;  // int8 with ranges
+  const std::int64_t layers = summary.value("layers", 0), left = summary.value("layers_left", 0),
+                     small = summary.value("layers_in_small_blocks", 0);
+  if (left > 0)
+    progress.warn(fmt::format("{} of {} linear layers stay as they are stored: their inputs are not whole groups of {}",
+                              left, layers + left, type_of(options).unit()));
+  if (small > 0)
+    progress.warn(
+        fmt::format("{} of {} linear layers have blocks or groups of 32: their inputs are not whole blocks "
+                    "of 256",
+                    small, layers + left));
 }
 
 int run_quantize(const QuantizeOptions& options, Context& context) {
@@ -139,13 +163,15 @@ int run_quantize(const QuantizeOptions& options, Context& context) {
   const compress::QuantizeOutcome outcome =
       compress::quantize_version(context.repository(), quantize, context.progress());
   const Json summary = parse_json(outcome.record, "run");
+  warn_of_other_layers(options, summary, context.progress());
   const double ratio = static_cast<double>(outcome.to.bytes) / static_cast<double>(outcome.from.bytes);
   if (context.wants_json()) {
     Json json = {{"schema", "mlx.quantize/1"},         {"unchanged", outcome.unchanged},
                  {"from", outcome.from.name()},        {"model", outcome.to.name()},
                  {"digest", outcome.to.digest.text()}, {"bytes_before", outcome.from.bytes},
                  {"bytes", outcome.to.bytes}};
-    if (summary.contains("quantization")) json["quantization"] = summary["quantization"];
+    for (const char* const key : {"layers", "layers_left", "layers_in_small_blocks", "quantization"})
+      if (summary.contains(key)) json[key] = summary[key];
     context.json(json);
   }
   context.line(fmt::format("{}  {}  {} of {}{}", context.bold(outcome.to.name()), outcome.to.digest.brief(), options.to,
@@ -169,7 +195,7 @@ Command add_quantize() {
       choice("--to", "TYPE", {"int8", "int4", "q6_k", "q5_k", "q4_k", "q3_k", "q2_k"}, options->to,
              "The type of weights; q6_k to q2_k are blocks as GGUF has them (default: int8)"),
       choice("--method", "METHOD", {"rtn", "gptq", "awq"}, options->method,
-             "Weights of language models in groups, and how they are rounded (default without --calibrate: rtn)"),
+             "How weights of language models are rounded, in groups or blocks (default without --calibrate: rtn)"),
       option("--calibrate", "DATASET", options->calibrate,
              "The dataset whose activations set the ranges, or with --method the rounding", Complete::kReference),
       integer("--group", "N", options->group, "In groups: how many weights have a common scale (default: 32)"),
@@ -177,7 +203,7 @@ Command add_quantize() {
       integer("--examples", "N", options->examples,
               "How many images, rows or windows of text to calibrate on (default: 1024, of text 128)"),
       option("--max-loss", "SHARE", options->max_loss,
-             "The most that the perplexity may rise by, such as 0.5%: layers stay wider until it holds"),
+             "The most that the perplexity may rise by, such as 0.5% (or 0.005): layers stay wider until it holds"),
       option("--max-kl", "NATS", options->max_kl, "The same for the Kullback-Leibler divergence, a token"),
       option("-d,--data", "DATASET", options->data,
              "The held-out text that the loss is measured on (default: that of --calibrate)", Complete::kReference),
@@ -188,7 +214,7 @@ Command add_quantize() {
       flag("--force", options->force, "Quantize although the answer is known"),
   };
   command.examples = {"mlx quantize clf --to int8 --calibrate data/fashion --split train", "mlx quantize lm --to int4",
-                      "mlx quantize lm --to q4_k",
+                      "mlx quantize lm --to q4_k", "mlx quantize lm --to q4_k --method rtn --calibrate data/text",
                       "mlx quantize lm --to int4 --group 128 --method gptq --calibrate data/text --max-loss 1%"};
   command.verbose = "Show type and error of each layer";
   command.run = [options](Context& context) { return run_quantize(*options, context); };

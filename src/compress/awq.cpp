@@ -184,7 +184,7 @@ InputFacts divided(const InputFacts& facts, std::span<const float> scales) {
 }
 
 std::vector<float> awq_scales(const std::vector<NamedWeight>& weights, const Fold& fold, const InputFacts& facts,
-                              const Groups& groups, const Engine& engine) {
+                              const WeightType& type, const Engine& engine) {
   const std::vector<double> sizes = sizes_of(fold, facts);
   std::vector<std::vector<float>> exact;
   exact.reserve(weights.size());
@@ -198,7 +198,8 @@ std::vector<float> awq_scales(const std::vector<NamedWeight>& weights, const Fol
     double error = 0;
     for (std::size_t i = 0; i < weights.size(); ++i) {
       const auto w = scaled(*weights[i].weight, scales, {}, engine.pool);
-      const SharedLayer layer = share(round_layer(*w, weights[i].name, groups, engine.pool, now.importance));
+      const SharedLayer layer =
+          share(round_as(*fitting(type, w->shape().dims[1]), *w, weights[i].name, engine.pool, now.importance));
       error += squared_error(exact[i], product(now.sample, layer, engine));
     }
     if (!(error < least)) continue;

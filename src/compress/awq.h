@@ -11,6 +11,7 @@
 
 #include "compress/products.h"
 #include "compress/segments.h"
+#include "compress/weight_type.h"
 
 namespace mlx::compress {
 
@@ -37,7 +38,7 @@ struct NamedWeight {
   std::string name;
 };
 std::vector<float> awq_scales(const std::vector<NamedWeight>& weights, const Fold& fold, const InputFacts& facts,
-                              const Groups& groups, const Engine& engine);
+                              const WeightType& type, const Engine& engine);
 
 // In f32: w[n][k] · columns[k] / rows[n]; an empty list changes nothing.
 std::shared_ptr<const graph::Weight> scaled(const graph::Weight& w, std::span<const float> columns,

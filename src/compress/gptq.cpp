@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compress/block_rounding.h"
 
 namespace mlx::compress {
 namespace {
@@ -16,18 +17,82 @@ constexpr std::int64_t kOutputs = 16;   // of a slice
 constexpr std::int64_t kInputs = 128;   // of a block
 constexpr std::int64_t kColumns = 256;  // of a tile
 
+// The lines of a few outputs in groups, on which weights are with integers q from least() to most().
+class GroupLines {
+ public:
+  GroupLines(const Groups& groups, const std::string& name) : groups_(groups), name_(name) {}
+  std::int64_t part() const { return groups_.size; }
+  int least() const { return least_of(groups_.bits); }
+  int most() const { return most_of(groups_.bits); }
+
+  void add(std::span<const float> w, std::span<const float> importance, std::vector<Line>& lines) {
+    const auto size = static_cast<std::size_t>(groups_.size);
+    for (std::size_t at = 0; at < w.size(); at += size) {
+      scales_.push_back(scale_of_group(w.subspan(at, size), importance.subspan(at, size), groups_.bits));
+      check_scale(scales_.back(), name_);
+      lines.push_back({scales_.back(), 0});
+    }
+  }
+  // The integers of output `i` of them, which is `output` of the layer.
+  void write(std::size_t i, std::span<const std::int8_t> q, std::int64_t output, RoundedLayer& to) const {
+    const std::size_t groups = q.size() / static_cast<std::size_t>(groups_.size);
+    write_row(to, output, q, std::span(scales_).subspan(i * groups, groups));
+  }
+
+ private:
+  Groups groups_;
+  const std::string& name_;
+  std::vector<float> scales_;  // [count][groups]
+};
+
+// The same in blocks.
+class BlockLines {
+ public:
+  BlockLines(const kernels::BlockType& type, const std::string& name) : type_(type), name_(name) {}
+  std::int64_t part() const { return type_.part; }
+  int least() const { return -type_.offset; }
+  int most() const { return most_of(type_) - type_.offset; }
+
+  void add(std::span<const float> w, std::span<const float> importance, std::vector<Line>& lines) {
+    const auto size = static_cast<std::size_t>(type_.weights);
+    for (std::size_t at = 0; at < w.size(); at += size) {
+      kernels::UnpackedBlock& block = blocks_.emplace_back();
+      if (!round_block(type_, w.subspan(at, size), importance.subspan(at, size), block))
+        fail(ErrorKind::kCorrupt, "'{}' has weights that are not finite, or too large", name_);
+      const float scale = kernels::widen(block.scale), low = kernels::widen(block.low);
+      for (std::int64_t i = 0; i < type_.weights / type_.part; ++i)
+        lines.push_back({scale * static_cast<float>(block.parts[i]),
+                         type_.lowered ? low * static_cast<float>(block.lows[i]) : 0.0f});
+    }
+  }
+  void write(std::size_t i, std::span<const std::int8_t> q, std::int64_t output, RoundedLayer& to) {
+    const auto size = static_cast<std::size_t>(type_.weights);
+    const std::size_t count = q.size() / size;
+    std::uint8_t* bytes =
+        to.weights.data.data() + static_cast<std::size_t>(output) * count * static_cast<std::size_t>(type_.bytes);
+    for (std::size_t at = 0; at < count; ++at, bytes += type_.bytes) {
+      kernels::UnpackedBlock& block = blocks_[i * count + at];
+      for (std::size_t j = 0; j < size; ++j)
+        block.integers[j] = static_cast<std::uint8_t>(q[at * size + j] + type_.offset);
+      pack_block(type_, block, bytes);
+    }
+  }
+
+ private:
+  const kernels::BlockType& type_;
+  const std::string& name_;
+  std::vector<kernels::UnpackedBlock> blocks_;  // [count][blocks]
+};
+
+template <typename Lines>
 class Slice {
  public:
-  Slice(const graph::Weight& weights, const std::string& name, const InverseFactor& factor,
-        std::span<const float> importance, const Groups& groups, std::int64_t first, std::int64_t count)
-      : factor_(factor), groups_(groups), n_(weights.shape().dims[1]), first_(first), count_(count) {
-    const auto size = static_cast<std::size_t>(groups.size);
+  Slice(const graph::Weight& weights, Lines lines, const InverseFactor& factor, std::span<const float> importance,
+        std::int64_t first, std::int64_t count)
+      : factor_(factor), form_(std::move(lines)), n_(weights.shape().dims[1]), first_(first), count_(count) {
     for (std::int64_t i = 0; i < count; ++i) {
       const std::vector<float> w = row_of(weights, first + i);
-      for (std::size_t at = 0; at < w.size(); at += size) {
-        scales_.push_back(scale_of_group(std::span(w).subspan(at, size), importance.subspan(at, size), groups.bits));
-        check_scale(scales_.back(), name);
-      }
+      form_.add(w, importance, lines_);
       for (const std::int64_t input : factor.order) left_.push_back(double{w[static_cast<std::size_t>(input)]});
     }
     q_.resize(left_.size());
@@ -43,11 +108,10 @@ class Slice {
     }
   }
 
-  void write(RoundedLayer& to) const {
-    const auto n = static_cast<std::size_t>(n_), groups = static_cast<std::size_t>(n_ / groups_.size);
+  void write(RoundedLayer& to) {
+    const auto n = static_cast<std::size_t>(n_);
     for (std::size_t i = 0; i < static_cast<std::size_t>(count_); ++i)
-      write_row(to, first_ + static_cast<std::int64_t>(i), std::span(q_).subspan(i * n, n),
-                std::span(scales_).subspan(i * groups, groups));
+      form_.write(i, std::span(q_).subspan(i * n, n), first_ + static_cast<std::int64_t>(i), to);
   }
 
  private:
@@ -58,14 +122,14 @@ class Slice {
     double* const errors = errors_.data() + i * kInputs;
     for (std::int64_t at = begin; at < end; ++at) {
       const std::int64_t input = factor_.order[static_cast<std::size_t>(at)];
-      const auto scale = static_cast<double>(scales_[static_cast<std::size_t>((i * n_ + input) / groups_.size)]);
-      const double q = scale == 0
-                           ? 0
-                           : std::clamp(std::nearbyint(left[at] / scale), static_cast<double>(least_of(groups_.bits)),
-                                        static_cast<double>(most_of(groups_.bits)));
+      const Line& line = lines_[static_cast<std::size_t>((i * n_ + input) / form_.part())];
+      const double scale = line.scale, low = line.low;
+      const double q = scale == 0 ? 0
+                                  : std::clamp(std::nearbyint((left[at] + low) / scale),
+                                               static_cast<double>(form_.least()), static_cast<double>(form_.most()));
       q_[static_cast<std::size_t>(i * n_ + input)] = static_cast<std::int8_t>(q);
       const double* const row = factor_row(at);
-      const double error = errors[at - begin] = (left[at] - scale * q) / row[at];
+      const double error = errors[at - begin] = (left[at] - (scale * q - low)) / row[at];
       for (std::int64_t behind = at + 1; behind < end; ++behind) left[behind] -= error * row[behind];
     }
   }
@@ -81,9 +145,9 @@ class Slice {
   }
 
   const InverseFactor& factor_;
-  Groups groups_;
+  Lines form_;
   std::int64_t n_, first_, count_;
-  std::vector<float> scales_;   // [count][groups]
+  std::vector<Line> lines_;     // [count][parts]
   std::vector<double> left_;    // [count][inputs], in the factor's order
   std::vector<std::int8_t> q_;  // [count][inputs]
   std::vector<double> errors_;  // [count][kInputs]
@@ -92,16 +156,23 @@ class Slice {
 }  // namespace
 
 RoundedLayer gptq(const graph::Weight& weights, const std::string& name, const InverseFactor& factor,
-                  std::span<const float> importance, const Groups& groups, Pool& pool) {
+                  std::span<const float> importance, const WeightType& type, Pool& pool) {
   const std::int64_t outputs = weights.shape().dims[0], inputs = weights.shape().dims[1];
   CHECK(static_cast<std::int64_t>(factor.order.size()) == inputs);
-  RoundedLayer out = empty_layer(outputs, inputs, groups);
-  pool.run((outputs + kOutputs - 1) / kOutputs, [&](std::int64_t slice) {
-    const std::int64_t first = slice * kOutputs;
-    Slice part(weights, name, factor, importance, groups, first, std::min(kOutputs, outputs - first));
-    part.run();
-    part.write(out);
-  });
+  RoundedLayer out =
+      type.blocks ? empty_blocks(*type.blocks, outputs, inputs) : empty_layer(outputs, inputs, type.groups);
+  const auto round_slices = [&](const auto& lines) {
+    pool.run((outputs + kOutputs - 1) / kOutputs, [&](std::int64_t slice) {
+      const std::int64_t first = slice * kOutputs;
+      Slice part(weights, lines, factor, importance, first, std::min(kOutputs, outputs - first));
+      part.run();
+      part.write(out);
+    });
+  };
+  if (type.blocks)
+    round_slices(BlockLines(*type.blocks, name));
+  else
+    round_slices(GroupLines(type.groups, name));
   return out;
 }
 

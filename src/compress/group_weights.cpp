@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "graph/passes/passes.h"
+#include "nn/gguf_model.h"
 #include "nn/model.h"
 
 namespace mlx::compress {
@@ -17,29 +18,63 @@ using graph::Node;
 using graph::Op;
 using graph::ValueId;
 
-bool can_be_rounded(const Graph& graph, const Node& node, std::int64_t size) {
+bool can_be_rounded(const Graph& graph, const Node& node, const WeightType& type) {
   if (node.attrs.activation != kernels::Activation::kNone || node.outputs.size() > 1) return false;
   const graph::Value& weights = graph.value(node.inputs[1]);
   return weights.role == graph::Role::kParameter && weights.dtype == graph::DType::kF32 &&
-         weights.dims[1].size % size == 0;
+         fitting(type, weights.dims[1].size).has_value();
 }
 
 }  // namespace
 
-GroupableLayers groupable_layers(const Graph& graph, std::int64_t size) {
+std::int64_t inputs_of(const Graph& graph, std::size_t node) {
+  return graph.value(graph.nodes[node].inputs[1]).dims[1].size;
+}
+
+GroupableLayers groupable_layers(const Graph& graph, const WeightType& type) {
   GroupableLayers out;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (graph.nodes[i].op != Op::kLinear) continue;
-    if (can_be_rounded(graph, graph.nodes[i], size))
-      out.nodes.push_back(i);
-    else
+    if (!can_be_rounded(graph, graph.nodes[i], type)) {
       ++out.left;
+      continue;
+    }
+    out.nodes.push_back(i);
+    if (type.blocks && inputs_of(graph, i) % type.blocks->weights != 0) ++out.small;
   }
-  if (out.nodes.empty()) fail(ErrorKind::kUsage, "the model has no linear layer whose inputs are groups of {}", size);
+  if (out.nodes.empty())
+    fail(ErrorKind::kUsage, "the model has no linear layer whose inputs are groups of {}", type.unit());
   return out;
 }
 
+graph::Attrs attrs_of_blocks(const SharedLayer& layer) {
+  graph::Attrs attrs;
+  attrs.blocks = kernels::int_list({layer.blocks->number});
+  attrs.block_rows = kernels::int_list({layer.outputs});
+  return attrs;
+}
+
+namespace {
+
+// Its name is that of the weights that it replaces, or the layer's if others read these too.
+void put_blocks(Graph& graph, graph::Weights::Map& weights, std::size_t at, const SharedLayer& layer) {
+  const ValueId was = graph.nodes[at].inputs[1];
+  const auto reads = [&](const Node& node) { return std::ranges::count(node.inputs, was) > 0; };
+  const bool alone = std::ranges::count_if(graph.nodes, reads) == 1;
+  const std::string name = (alone ? graph.value(was).name : graph.nodes[at].name + ".weight") + nn::kBlocksSuffix;
+  weights[name] = layer.weights;
+  const ValueId blocks =
+      graph.parameter(name, {graph::Dim::of(layer.weights->shape().dims[0])}, layer.weights->shape().dtype);
+  Node& node = graph.nodes[at];
+  node.op = Op::kLinearBlocks;
+  node.inputs[1] = blocks;
+  node.attrs = attrs_of_blocks(layer);
+}
+
+}  // namespace
+
 void put_rounded(Graph& graph, graph::Weights::Map& weights, std::size_t node, const SharedLayer& layer) {
+  if (layer.blocks) return put_blocks(graph, weights, node, layer);
   const Node was = graph.nodes[node];
   const auto add = [&](const std::string& as, const std::shared_ptr<const graph::Weight>& weight) {
     const kernels::Shape& shape = weight->shape();
@@ -62,16 +97,17 @@ void finish_groups(nn::Model& model, graph::Weights::Map weights) {
   model.precision = nn::precision_of(model.graph);
 }
 
-GroupedWeights group_weights(const nn::Model& model, const Groups& groups, Pool& pool) {
-  const GroupableLayers layers = groupable_layers(model.graph, groups.size);
+nn::Model group_weights(const nn::Model& model, const WeightType& type, Pool& pool) {
+  const GroupableLayers layers = groupable_layers(model.graph, type);
   nn::Model out = model;
   graph::Weights::Map weights = model.weights->all();
   for (const std::size_t at : layers.nodes) {
     const std::string of = out.graph.value(out.graph.nodes[at].inputs[1]).name;
-    put_rounded(out.graph, weights, at, share(round_layer(*model.weights->find(of), of, groups, pool)));
+    const WeightType fits = *fitting(type, inputs_of(out.graph, at));
+    put_rounded(out.graph, weights, at, share(round_as(fits, *model.weights->find(of), of, pool)));
   }
   finish_groups(out, std::move(weights));
-  return {std::move(out), static_cast<std::int64_t>(layers.nodes.size()), layers.left};
+  return out;
 }
 
 }  // namespace mlx::compress

@@ -1,38 +1,39 @@
-// The pass from a language model to one whose linear layers have weights of four or eight bits in groups (rounding.h).
-// group_weights() needs no data: weights are rounded to the nearest (RTN), at the scale that loses the least. Used by
-// quantize.cpp and layer_by_layer.cpp.
+// The pass from a language model to one whose linear layers have smaller weights (weight_type.h). group_weights() needs
+// no data: weights are rounded to the nearest (RTN), at the scale that loses the least. Used by quantize.cpp and
+// layer_by_layer.cpp.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "base/parallel.h"
-#include "compress/rounding.h"
+#include "compress/weight_type.h"
 #include "nn/model.h"
 
 namespace mlx::compress {
 
-// The linear layers with weights of their own kind, by their index in the graph's nodes: parameters in f32, whole
-// groups of `size`. `left`: how many linear layers there are beside them.
+// The linear layers that a type fits, by their index in the graph's nodes: their weights are parameters in f32. `left`:
+// how many linear layers there are beside them; `small`: how many of them get blocks or groups of 32 instead of blocks
+// of 256.
 struct GroupableLayers {
   std::vector<std::size_t> nodes;
-  std::int64_t left = 0;
+  std::int64_t left = 0, small = 0;
 };
 // Throws kUsage if there is none.
-GroupableLayers groupable_layers(const graph::Graph& graph, std::int64_t size);
-// Makes a layer one with such weights, which it adds as NAME.groups and NAME.groups.scales. The weights that it had
-// stay in `weights`.
+GroupableLayers groupable_layers(const graph::Graph& graph, const WeightType& type);
+// How many inputs a linear layer has.
+std::int64_t inputs_of(const graph::Graph& graph, std::size_t node);
+// Makes a layer one with such weights, which it adds as NAME.groups and NAME.groups.scales, or as WEIGHTS.blocks. The
+// weights that it had stay in `weights`.
 void put_rounded(graph::Graph& graph, graph::Weights::Map& weights, std::size_t node, const SharedLayer& layer);
 // Removes what nothing reads, and names the precision by the fewest bits.
 void finish_groups(nn::Model& model, graph::Weights::Map weights);
+// The attributes of a layer in blocks.
+graph::Attrs attrs_of_blocks(const SharedLayer& layer);
 
-struct GroupedWeights {
-  nn::Model model;
-  std::int64_t layers = 0, left = 0;  // linear layers that were rounded, and that were not
-};
 // Layers whose inputs are not whole groups, and embeddings, stay as they are. A head that shares its weights with the
 // embedding gets weights of its own. Throws kUsage if no layer can be rounded; kCorrupt if a weight is not finite or
 // too large for its scale.
-GroupedWeights group_weights(const nn::Model& model, const Groups& groups, Pool& pool);
+nn::Model group_weights(const nn::Model& model, const WeightType& type, Pool& pool);
 
 }  // namespace mlx::compress

@@ -93,8 +93,8 @@ class Walk {
     out_.model.graph = graph::to_inference(stored.graph);
     graph_ = out_.model.graph;
     weights_ = stored.weights->all();
-    const GroupableLayers layers = groupable_layers(graph_, plan.groups.size);
-    out_.left = layers.left;
+    const GroupableLayers layers = groupable_layers(graph_, plan.widths[0]);
+    out_.left = layers.left, out_.small = layers.small;
     for (const std::size_t node : layers.nodes) {
       QuantizedLayer layer;
       layer.name = graph_.nodes[node].name;
@@ -196,9 +196,8 @@ class Walk {
   void round(QuantizedLayer& layer, const std::shared_ptr<const graph::Weight>& weight, const InputFacts& facts,
              Round round_to) {
     const auto exact = product(facts.sample, scaled(*weight, {}, {}, engine_.pool), engine_);
-    for (const int bits : {4, 8}) {
-      if (bits < plan_.groups.bits || (bits > plan_.groups.bits && !plan_.wider)) continue;
-      layer.widths.push_back(share(round_to(Groups{bits, plan_.groups.size})));
+    for (const WeightType& type : plan_.widths) {
+      layer.widths.push_back(share(round_to(*fitting(type, weight->shape().dims[1]))));
       layer.errors.push_back(relative_error(exact, product(facts.sample, layer.widths.back(), engine_)));
     }
     progress_.advance(1);
@@ -214,9 +213,9 @@ class Walk {
         const std::shared_ptr<const graph::Weight> weight = weight_of(node);
         const std::string name = graph_.value(graph_.nodes[node].inputs[1]).name;
         QuantizedLayer& layer = layer_at(node);
-        round(layer, weight, facts, [&](const Groups& groups) {
-          return factor ? gptq(*weight, name, *factor, facts.importance, groups, engine_.pool)
-                        : round_layer(*weight, name, groups, engine_.pool, facts.importance);
+        round(layer, weight, facts, [&](const WeightType& type) {
+          return factor ? gptq(*weight, name, *factor, facts.importance, type, engine_.pool)
+                        : round_as(type, *weight, name, engine_.pool, facts.importance);
         });
         put_rounded(graph_, weights_, node, layer.widths[0]);
       }
@@ -235,9 +234,8 @@ class Walk {
         QuantizedLayer& layer = layer_at(node);
         const std::string name = graph_.value(graph_.nodes[node].inputs[1]).name;
         const auto weight = scaled(*weight_of(node), layer.columns, layer.rows, engine_.pool);
-        round(layer, weight, facts[i], [&](const Groups& groups) {
-          return round_layer(*weight, name, groups, engine_.pool, facts[i].importance);
-        });
+        round(layer, weight, facts[i],
+              [&](const WeightType& type) { return round_as(type, *weight, name, engine_.pool, facts[i].importance); });
         put_rounded(graph_, weights_, node, layer.widths[0]);
       }
   }
@@ -249,7 +247,7 @@ class Walk {
     std::vector<NamedWeight> weights;
     for (const std::size_t node : group.nodes)
       weights.push_back({weight_of(node), graph_.value(graph_.nodes[node].inputs[1]).name});
-    const std::vector<float> scales = awq_scales(weights, *fold, facts, plan_.groups, engine_);
+    const std::vector<float> scales = awq_scales(weights, *fold, facts, plan_.widths[0], engine_);
     if (scales.empty()) return;
     facts = divided(facts, scales);
     for (const std::size_t node : group.nodes) layer_at(node).columns = scales;

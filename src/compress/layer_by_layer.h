@@ -27,8 +27,7 @@ std::optional<Method> method_named(std::string_view name);
 
 struct LayerPlan {
   Method method = Method::kGptq;
-  Groups groups;
-  bool wider = false;  // weights of four bits: also with eight
+  std::vector<WeightType> widths;  // the fewest bits first; all have the same unit()
 };
 
 struct QuantizedLayer {
@@ -44,7 +43,8 @@ struct QuantizedLayer {
 struct QuantizedLayers {
   nn::Model model;  // the inference form, with these layers as they were, and scales folded into norms and biases
   std::vector<QuantizedLayer> layers;
-  std::int64_t left = 0;  // linear layers whose inputs are not whole groups
+  // Linear layers whose inputs are not whole groups, and those that got small blocks.
+  std::int64_t left = 0, small = 0;
 };
 // `stored`: with the weights as they are stored. Throws kUsage if no layer can be quantized, kCorrupt if weights are
 // not finite, kNo if activations are not.

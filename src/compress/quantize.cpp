@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "compress/block_weights.h"
 #include "compress/quantize_text.h"
 #include "compress/quantize_work.h"
 #include "compress/quantized_graph.h"
@@ -27,13 +26,16 @@ void check_is_f32(const std::string& precision) {
 
 // Stores the child and moves the pointer, or finds the known answer.
 QuantizeOutcome run(registry::Repository& repository, const QuantizeOptions& options, const registry::Version& from,
-                    const work::Work& work, const std::function<nn::Model()>& quantized, Progress& progress) {
+                    const work::Work& work, const std::function<nn::Model(Json& summary)>& quantized,
+                    Progress& progress) {
   const auto body = [&](work::ActiveRun& run) {
-    const nn::Model model = quantized();
+    Json summary = Json::object();
+    const nn::Model model = quantized(summary);
     const store::ManifestSummary made =
         work::store_output(run, {from.artifact, model.precision + " of " + from.name(), from.digest},
                            [&](store::Store& store) { return nn::store_model(store, model); });
-    return Json{{"bytes", made.bytes}, {"bytes_before", from.bytes}};
+    summary["bytes"] = made.bytes, summary["bytes_before"] = from.bytes;
+    return summary;
   };
   const work::Outcome done = work::run_once(repository, work, body, progress);
   if (options.point) work::point_at(repository, done.versions[0]);
@@ -52,7 +54,7 @@ QuantizeOutcome calibrated(registry::Repository& repository, const QuantizeOptio
       options.calibration.examples > 0 ? options.calibration.examples : calibration_examples(kind);
   work.params =
       canonical({{"examples", examples}, {"seed", options.calibration.seed}, {"split", options.split}, {"to", "int8"}});
-  const auto quantized = [&] {
+  const auto quantized = [&](Json&) {
     const infer::Model model(nn::load_model(repository.store(), from.digest), options.backend, repository.pool());
     check_no_encoder(model.about(), from);
     infer::check_kind(model.about(), kind);
@@ -65,30 +67,18 @@ QuantizeOutcome calibrated(registry::Repository& repository, const QuantizeOptio
   return run(repository, options, from, work, quantized, progress);
 }
 
-QuantizeOutcome in_groups(registry::Repository& repository, const QuantizeOptions& options,
-                          const registry::Version& from, const Groups& groups, Progress& progress) {
+QuantizeOutcome without_data(registry::Repository& repository, const QuantizeOptions& options,
+                             const registry::Version& from, const WeightType& type, Progress& progress) {
   work::Work work = quantize_work(options, from);
-  work.params = canonical({{"group", groups.size}, {"method", "rtn"}, {"to", fmt::format("int{}", groups.bits)}});
-  const auto quantized = [&] {
+  Json params = {{"method", "rtn"}, {"to", name_of(type)}};
+  if (!type.blocks) params["group"] = type.groups.size;
+  work.params = canonical(params);
+  const auto quantized = [&](Json& summary) {
     const nn::Model model = nn::load_model_as_stored(repository.store(), from.digest);
-    if (!graph::is_encoder(graph::to_inference(model.graph))) check_language_model(model, from);
-    GroupedWeights made = group_weights(model, groups, repository.pool());
-    warn_of_left_layers(made.layers, made.left, groups.size, progress);
-    return std::move(made.model);
-  };
-  return run(repository, options, from, work, quantized, progress);
-}
-
-QuantizeOutcome in_blocks(registry::Repository& repository, const QuantizeOptions& options,
-                          const registry::Version& from, const kernels::BlockType& type, Progress& progress) {
-  work::Work work = quantize_work(options, from);
-  work.params = canonical({{"method", "rtn"}, {"to", type.name}});
-  const auto quantized = [&] {
-    const nn::Model model = nn::load_model_as_stored(repository.store(), from.digest);
-    check_language_model(model, from);
-    GroupedWeights made = block_weights(model, type, repository.pool());
-    warn_of_left_layers(made.layers, made.left, kernels::kBlockWeights, progress);
-    return std::move(made.model);
+    if (type.blocks || !graph::is_encoder(graph::to_inference(model.graph))) check_language_model(model, from);
+    const GroupableLayers layers = groupable_layers(model.graph, type);
+    add_layer_counts(static_cast<std::int64_t>(layers.nodes.size()), layers.left, layers.small, summary);
+    return group_weights(model, type, repository.pool());
   };
   return run(repository, options, from, work, quantized, progress);
 }
@@ -126,10 +116,8 @@ void check_language_model(const nn::Model& model, const registry::Version& versi
               "--to int8 --calibrate DATASET finds them");
 }
 
-void warn_of_left_layers(std::int64_t layers, std::int64_t left, std::int64_t group, Progress& progress) {
-  if (left == 0) return;
-  progress.warn(fmt::format("{} of {} linear layers stay f32: their inputs are not whole groups of {}", left,
-                            layers + left, group));
+void add_layer_counts(std::int64_t layers, std::int64_t left, std::int64_t small, Json& summary) {
+  summary["layers"] = layers, summary["layers_left"] = left, summary["layers_in_small_blocks"] = small;
 }
 
 nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges) {
@@ -148,9 +136,8 @@ QuantizeOutcome quantize_version(registry::Repository& repository, const Quantiz
   const Json about = nn::load_model_json(repository.store(), from.digest);
   check_is_f32(about.value("precision", "f32"));
   if (options.text) return quantize_text(repository, options, from, about, progress);
-  if (options.blocks) return in_blocks(repository, options, from, *options.blocks, progress);
-  return options.groups ? in_groups(repository, options, from, *options.groups, progress)
-                        : calibrated(repository, options, from, about, progress);
+  return options.type ? without_data(repository, options, from, *options.type, progress)
+                      : calibrated(repository, options, from, about, progress);
 }
 
 }  // namespace mlx::compress

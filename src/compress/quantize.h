@@ -1,7 +1,7 @@
 // Quantization of a model. Static int8 takes every layer whose weights belong to it alone: weights are symmetric, with
 // one scale for each output channel; activations have one scale each, found by calibration on data. It works for models
 // over images, rows and text. Source: Jacob et al., CVPR 2018; Wu et al., arXiv:2004.09602. Language models may have
-// weights in groups or blocks instead, without data (group_weights.h, block_weights.h).
+// weights in groups or blocks instead (weight_type.h).
 #pragma once
 
 #include <optional>
@@ -13,7 +13,6 @@
 #include "data/dataset.h"
 #include "infer/model.h"
 #include "kernels/backend.h"
-#include "kernels/block_type.h"
 #include "nn/model.h"
 #include "registry/versions/runs.h"
 
@@ -33,7 +32,7 @@ graph::Tensors calibrate(const infer::Model& model, const data::Dataset& dataset
                          Progress& progress);
 nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges);
 
-// Weights in groups, rounded on calibration data; what it loses is measured on held-out text.
+// Weights in groups or blocks, rounded on calibration data; what it loses is measured on held-out text.
 struct TextOptions {
   LayerPlan plan;
   Bound bound;
@@ -44,10 +43,9 @@ struct TextOptions {
 struct QuantizeOptions {
   std::string model, dataset, split;  // references; no dataset if weights are rounded without
   Calibration calibration;
-  std::optional<Groups> groups;                // without data
-  const kernels::BlockType* blocks = nullptr;  // without data
-  std::optional<TextOptions> text;             // with data; none of these: int8 with ranges
-  bool point = false;                          // move models/NAME.mlx too
+  std::optional<WeightType> type;   // without data
+  std::optional<TextOptions> text;  // with data; none of these: int8 with ranges
+  bool point = false;               // move models/NAME.mlx too
   bool force = false;
   std::string title;
   data::MemoryBudget budget;  // of the data; changes no bit
@@ -56,7 +54,7 @@ struct QuantizeOptions {
 struct QuantizeOutcome {
   bool unchanged = false;
   registry::Version from, to;
-  std::string record;  // JSON: the run's summary; with TextOptions it says what is lost
+  std::string record;  // JSON: the run's summary; with TextOptions it says what is lost, with a type how many layers
 };
 QuantizeOutcome quantize_version(registry::Repository& repository, const QuantizeOptions& options, Progress& progress);
 

@@ -43,7 +43,7 @@ std::string held_out_split(registry::Repository& repository, const registry::Ver
 Json layer_json(const QuantizedLayer& layer, std::size_t width, const Widths& widths, std::size_t index) {
   const bool rounded = width < layer.widths.size();
   Json out = {{"name", layer.name}, {"error", rounded ? layer.errors[width] : 0.0}};
-  out["type"] = rounded ? fmt::format("int{}", layer.widths[width].bits) : "stored";
+  out["type"] = rounded ? name_of(layer.widths[width]) : "stored";
   if (!widths.gains.empty()) out["gain"] = widths.gains[index];
   if (!layer.columns.empty()) out["scaled"] = true;
   return out;
@@ -82,12 +82,12 @@ class TextQuantizer {
     work.inputs.emplace_back("data", calibration_.version.digest);
     work.inputs.emplace_back("held_out", held_out_.version.digest);
     Json params = {{"examples", examples_},
-                   {"group", text_.plan.groups.size},
                    {"held_out", {{"split", held_out_.split}, {"windows", text_.windows}}},
                    {"method", name_of(text_.plan.method)},
                    {"seed", options_.calibration.seed},
                    {"split", options_.split},
-                   {"to", fmt::format("int{}", text_.plan.groups.bits)}};
+                   {"to", name_of(narrowest())}};
+    if (!narrowest().blocks) params["group"] = narrowest().groups.size;
     if (text_.bound.rise) params["max_loss"] = *text_.bound.rise;
     if (text_.bound.kl) params["max_kl"] = *text_.bound.kl;
     work.params = canonical(params);
@@ -103,12 +103,11 @@ class TextQuantizer {
     if (held_out_.version.digest == calibration_.version.digest && held_out_.split == calibration_.split)
       progress_.warn("the loss is measured on the text that the weights are calibrated on");
     LayerPlan plan = text_.plan;
-    plan.wider = text_.bound.wanted();
+    if (!text_.bound.wanted()) plan.widths.resize(1);
     const QuantizedLayers layers = quantize_layers(model, plan, windows, engine_, options_.budget, progress_);
-    warn_of_left_layers(static_cast<std::int64_t>(layers.layers.size()), layers.left, plan.groups.size, progress_);
     const Widths widths = choose(model, layers, windows, held_out);
     const nn::Model made = with_widths(layers, widths.of, engine_.pool);
-    return store(run, made, record(layers, widths, windows, held_out));
+    return store(run, made, layers, record(layers, widths, windows, held_out));
   }
 
  private:
@@ -151,8 +150,7 @@ class TextQuantizer {
               const TextWindows& held_out) const {
     const Likeness& like = widths.likeness;
     Json out = {{"method", name_of(text_.plan.method)},
-                {"to", fmt::format("int{}", text_.plan.groups.bits)},
-                {"group", text_.plan.groups.size},
+                {"to", name_of(narrowest())},
                 {"from", from_.digest.text()},
                 {"calibrated_on", text_json(calibration_, windows)},
                 {"measured_on", text_json(held_out_, held_out)},
@@ -162,6 +160,7 @@ class TextQuantizer {
                 {"kl_divergence", like.kl_divergence},
                 {"top1_agreement", like.top1}};
     out["measured_on"]["tokens"] = like.tokens;
+    if (!narrowest().blocks) out["group"] = narrowest().groups.size;
     if (text_.bound.rise) out["max_loss"] = *text_.bound.rise;
     if (text_.bound.kl) out["max_kl"] = *text_.bound.kl;
     Json list = Json::array();
@@ -171,7 +170,9 @@ class TextQuantizer {
     return out;
   }
 
-  Json store(work::ActiveRun& run, const nn::Model& made, Json record) const {
+  const WeightType& narrowest() const { return text_.plan.widths[0]; }
+
+  Json store(work::ActiveRun& run, const nn::Model& made, const QuantizedLayers& layers, Json record) const {
     const std::string message = fmt::format("{} of {} by {}", made.precision, from_.name(), name_of(text_.plan.method));
     const store::ManifestSummary stored =
         work::store_output(run, {from_.artifact, message, from_.digest},
@@ -180,7 +181,9 @@ class TextQuantizer {
     record["bytes"] = stored.bytes;
     run.attachments.push_back(
         {stored.id, "quantization", held_out_.version.digest.text() + "#" + held_out_.split, canonical(record)});
-    return {{"bytes", stored.bytes}, {"bytes_before", from_.bytes}, {"quantization", std::move(record)}};
+    Json summary = {{"bytes", stored.bytes}, {"bytes_before", from_.bytes}, {"quantization", std::move(record)}};
+    add_layer_counts(static_cast<std::int64_t>(layers.layers.size()), layers.left, layers.small, summary);
+    return summary;
   }
 
   registry::Repository& repository_;

@@ -91,13 +91,14 @@ std::shared_ptr<const graph::Weight> share(graph::Tensor tensor) {
 }
 
 SharedLayer share(RoundedLayer layer) {
-  return {layer.bits, share(std::move(layer.weights)), share(std::move(layer.scales))};
+  return {layer.bits, layer.blocks, layer.outputs, share(std::move(layer.weights)),
+          layer.blocks ? nullptr : share(std::move(layer.scales))};
 }
 
 RoundedLayer empty_layer(std::int64_t outputs, std::int64_t inputs, const Groups& groups) {
   CHECK((groups.bits == 4 || groups.bits == 8) && groups.size > 0 && groups.size % 32 == 0);
   CHECK(inputs % groups.size == 0);
-  return {groups.bits,
+  return {groups.bits, nullptr, outputs,
           groups.bits == 4 ? matrix_of(DType::kU8, outputs, inputs / 2) : matrix_of(DType::kS8, outputs, inputs),
           matrix_of(DType::kF16, inputs / groups.size, outputs)};
 }

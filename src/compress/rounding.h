@@ -1,5 +1,5 @@
 // Weights of linear layers as integers in groups, each with a scale of its own (kernels/op_list.h, kLinearGroups).
-// Used by group_weights.cpp, which rounds to the nearest, and by gptq.cpp and awq.cpp, which look at data first.
+// Used by weight_type.cpp, which rounds to the nearest, and by gptq.cpp, which looks at data first.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 #include "base/parallel.h"
 #include "graph/weights.h"
+#include "kernels/block_type.h"
 
 namespace mlx::compress {
 
@@ -33,16 +34,20 @@ float scale_of_group(std::span<const float> w, std::span<const float> importance
 // Rounds w to integers at scale_of_group, which it returns. q is not written if w is not finite.
 float round_group(std::span<const float> w, int bits, std::span<std::int8_t> q, std::span<const float> importance = {});
 
-// A layer's weights as kLinearGroups reads them.
+// A layer's weights as kLinearGroups reads them, or in blocks as kLinearBlocks does, without scales.
 struct RoundedLayer {
-  int bits = 4;
+  int bits = 4;  // in groups
+  const kernels::BlockType* blocks = nullptr;
+  std::int64_t outputs = 0;  // in blocks
   graph::Tensor weights, scales;
 };
 // The same, which several models may have.
 struct SharedLayer {
   int bits = 4;
-  std::shared_ptr<const graph::Weight> weights, scales;
-  std::int64_t bytes() const { return weights->shape().bytes() + scales->shape().bytes(); }
+  const kernels::BlockType* blocks = nullptr;
+  std::int64_t outputs = 0;
+  std::shared_ptr<const graph::Weight> weights, scales;  // null: in blocks
+  std::int64_t bytes() const { return weights->shape().bytes() + (scales ? scales->shape().bytes() : 0); }
 };
 SharedLayer share(RoundedLayer layer);
 std::shared_ptr<const graph::Weight> share(graph::Tensor tensor);

@@ -100,11 +100,10 @@ class WidthSearch {
   [[noreturn]] void fail_for(std::size_t width) {
     const std::vector<std::size_t> all(out_.of.size(), width);
     const Likeness likeness = held_out_.with(with_widths(quantized_, all, pool_), progress_);
-    throw Error(
-        ErrorKind::kNo,
-        fmt::format("with all layers in eight bits {}; the bound does not hold with a single one of them either",
-                    loss_text(bound_, likeness)),
-        "allow a greater loss, or keep the model as it is");
+    throw Error(ErrorKind::kNo,
+                fmt::format("with all layers in {} {}; the bound does not hold with a single one of them either",
+                            name_of(quantized_.layers[0].widths[width]), loss_text(bound_, likeness)),
+                "allow a greater loss, or keep the model as it is");
   }
 
   const QuantizedLayers& quantized_;

@@ -1,5 +1,5 @@
 // How wide each layer's weights must be so that a bound on what quantization loses holds: those that lose the most for
-// their bytes get eight bits instead of four, then stay as they are stored. Used by quantize_text.cpp.
+// their bytes get the next wider type, and at last stay as they are stored. Used by quantize_text.cpp.
 #pragma once
 
 #include <optional>
@@ -23,8 +23,8 @@ struct Widths {
   std::vector<double> gains;
   Likeness likeness;
 };
-// `held_out` decides, `calibration` puts the layers in order. Throws kNo, with what is lost in eight bits, if the bound
-// does not hold with any layer quantized.
+// `held_out` decides, `calibration` puts the layers in order. Throws kNo, with what is lost in the widest type, if the
+// bound does not hold with any layer quantized.
 Widths find_widths(const QuantizedLayers& quantized, const Bound& bound, Comparison& held_out, Comparison& calibration,
                    Pool& pool, Progress& progress);
 

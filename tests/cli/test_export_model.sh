@@ -169,7 +169,7 @@ for name in wide-q4_k wide-q2_k tied-q6_k; do
 done
 error 2 "is already q4_k, expected f32" mlx quantize wide-q4_k --to int4
 error 2 "--group is for int8 and int4" mlx quantize wide@v1 --to q4_k --group 32
-error 2 "rounded to the nearest, without data" mlx quantize wide@v1 --to q4_k --method gptq --calibrate data/words
+error 2 "--method gptq needs data" mlx quantize wide@v1 --to q4_k --method gptq
 
 expect 0 mlx quantize llama-bytes@v1 --to int8 --calibrate data/words -s train --json
 error 2 "is int8 with ranges of its activations, which other programs have no form for" \

@@ -95,14 +95,14 @@ expect 0 mlx predict "$version" --prompt "mill sto" --temperature 0 --max-tokens
 same "$out" ne
 expect 0 mlx show "$version"
 has "$out" "int8"
-# One that holds anyway changes no bit; a percentage and a share are the same.
+# One that holds anyway changes no bit; two ways to write it are the same.
 expect 0 quantize --to int4 --method gptq --max-loss 900% --json
 loose=$(json "d['digest'], {l['type'] for l in d['quantization']['layers']}")
-expect 0 quantize --to int4 --method gptq --max-loss 9 --json
+expect 0 quantize --to int4 --method gptq --max-loss 900.0% --json
 same "$(json "d['digest'], {l['type'] for l in d['quantization']['layers']}")" "$loose"
 same "$(json "d['unchanged']")" True
 versions=$(mlx log lm --json | python3 -c 'import json,sys; print(len(json.load(sys.stdin)["versions"]))' || true)
-error 1 "with all layers in eight bits" quantize --to int4 --method gptq --max-kl 0
+error 1 "with all layers in int8" quantize --to int4 --method gptq --max-kl 0
 same "$(mlx log lm --json | python3 -c 'import json,sys; print(len(json.load(sys.stdin)["versions"]))' || true)" "$versions"
 
 # Held-out text of another dataset; text that it was calibrated on is said to be so.
@@ -122,6 +122,7 @@ error 2 "--max-loss is for" mlx quantize lm@v1 --to int4 --max-loss 1%
 error 2 "--max-kl is for" quantize --max-kl 1
 error 2 "--data is for" mlx quantize lm@v1 --to int4 --data data/words
 error 2 "--windows is for" mlx quantize lm@v1 --method rtn --windows 2
+error 2 "5 may mean 5% or 500%" quantize --method gptq --max-loss 5
 for loss in -1 -1% x nan inf 1%% % 0x1 "1 %"; do error 2 "--max-loss: expected" quantize --method gptq "--max-loss=$loss"; done
 for kl in -0.1 1% nan; do error 2 "--max-kl: expected" quantize --method gptq "--max-kl=$kl"; done
 error 2 "--windows" quantize --method gptq --windows 0
@@ -164,6 +165,27 @@ for name in Qwen2 Qwen3 Phi3 Gemma3 GPT2; do
   expect 0 mlx quantize "$name@v1" --to int8 --method awq --calibrate data/mill --examples 6 --max-kl "$(python3 -c "print($kl * 0.9)")" --json
   same "$(json "d['quantization']['kl_divergence'] <= $kl * 0.9, {l['type'] for l in d['quantization']['layers']} == {'int8', 'stored'}")" "(True, True)"
 done
+# In blocks: data lessen the loss; a bound makes some layers wider; layers without whole blocks of 256 have small ones.
+WIDTH=256 HEAD=64 HIDDEN=256 python3 "$here/decoder_folder.py" LlamaForCausalLM theirs/wide F32 1 rope_scaling=
+expect 0 mlx import model theirs/wide --name wide
+blocks() { mlx quantize wide@v1 --to q2_k --calibrate data/mill --examples 24 "$@" --json; }
+expect 0 blocks --method rtn
+same "$(json "d['quantization']['to'], 'group' in d['quantization'], {l['type'] for l in d['quantization']['layers']}")" "('q2_k', False, {'q2_k'})"
+kl=$(json "d['quantization']['kl_divergence']")
+expect 0 blocks --method gptq
+same "$(json "d['quantization']['kl_divergence'] < $kl")" True
+expect 0 mlx predict "$(json "d['model']")" --tokens "3 1 4" --max-tokens 2
+expect 0 blocks --method rtn --max-kl "$(python3 -c "print($kl / 2)")"
+same "$(json "d['quantization']['kl_divergence'] <= $kl / 2, {l['type'] for l in d['quantization']['layers']} >= {'q2_k', 'q6_k'}")" "(True, True)"
+expect 0 mlx show "$(json "d['model']")"
+has "$out" "q2_k"
+expect 0 mlx quantize Qwen3@v1 --to q4_k --json
+has "$err" "have blocks or groups of 32"
+same "$(json "d['layers'] == d['layers_in_small_blocks'] > 0, d['layers_left']")" "(True, 0)"
+expect 0 mlx show "$(json "d['model']")" --json
+same "$(json "d['model']['precision']")" q5_0
+expect 0 mlx quantize Qwen3@v1 --to q4_k
+has "$err" "have blocks or groups of 32"
 rm theirs/Phi3/tokenizer.json
 expect 0 mlx import model theirs/Phi3 --name bare
 error 2 "the model has no tokenizer" mlx quantize bare --method gptq --calibrate data/mill

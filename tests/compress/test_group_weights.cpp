@@ -111,10 +111,8 @@ TEST_CASE("groups: a language model answers nearly as before, the same on all ke
     const std::vector<float> before = logits_of(model, "ref");
     for (const Groups& groups : {Groups{8, 32}, Groups{8, 64}, Groups{4, 32}, Groups{4, 64}}) {
       Pool one(1), three(3);
-      const compress::GroupedWeights grouped = group_weights(model, groups, one);
-      const nn::Model& small = grouped.model;
-      CHECK(grouped.left == 0);
-      const nn::Model again = group_weights(model, groups, three).model;
+      const nn::Model small = group_weights(model, {groups}, one);
+      const nn::Model again = group_weights(model, {groups}, three);
       CHECK(nn::encode_tensors(small.weights->tensors()) == nn::encode_tensors(again.weights->tensors()));
       CHECK(small.precision == (groups.bits == 4 ? "int4" : "int8"));
       CHECK(graph::decodes_with_cache(graph::to_inference(small.graph)));
@@ -140,12 +138,12 @@ TEST_CASE("groups: a language model answers nearly as before, the same on all ke
 TEST_CASE("groups: what cannot be rounded is refused by name") {
   nn::Model model = model_of("llama");
   Pool pool(1);
-  CHECK_THROWS_WITH_AS(group_weights(model, {4, 160}, pool), doctest::Contains("groups of 160"), Error);
+  CHECK_THROWS_WITH_AS(group_weights(model, {{4, 160}}, pool), doctest::Contains("groups of 160"), Error);
   graph::Tensors tensors = model.weights->tensors();
   graph::Tensor& bad = tensors.at("block1.mlp.down.weight");
   reinterpret_cast<float*>(bad.data.data())[5] = std::nanf("");
   model.weights = std::make_shared<const graph::Weights>(std::move(tensors));
-  CHECK_THROWS_WITH_AS(group_weights(model, {4, 32}, pool), doctest::Contains("block1.mlp.down.weight"), Error);
+  CHECK_THROWS_WITH_AS(group_weights(model, {{4, 32}}, pool), doctest::Contains("block1.mlp.down.weight"), Error);
 }
 
 }  // namespace mlx

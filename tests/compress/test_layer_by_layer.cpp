@@ -66,7 +66,9 @@ std::optional<kernels::Backend> portable(const char* name) {
 QuantizedLayers quantized(const nn::Model& model, Method method, int bits, const Engine& engine, bool wider = false,
                           const data::MemoryBudget& budget = {}) {
   NoProgress silent;
-  return compress::quantize_layers(model, {method, {bits, 32}, wider}, windows_of(24, 5), engine, budget, silent);
+  compress::LayerPlan plan{method, {{{bits, 32}}}};
+  if (wider) plan.widths.push_back({{8, 32}});
+  return compress::quantize_layers(model, plan, windows_of(24, 5), engine, budget, silent);
 }
 
 std::vector<std::size_t> all_at(const QuantizedLayers& layers, std::size_t width) {
@@ -83,7 +85,7 @@ TEST_CASE("layer by layer: pieces follow one another, and each has layers") {
   for (const char* const family : {"gpt2", "llama"}) {
     CAPTURE(family);
     const graph::Graph graph = graph::to_inference(small_model(family).graph);
-    const std::vector<std::size_t> layers = compress::groupable_layers(graph, 32).nodes;
+    const std::vector<std::size_t> layers = compress::groupable_layers(graph, {{4, 32}}).nodes;
     CHECK(layers.size() == 9);  // four a block, and the head
     const std::vector<compress::Segment> segments = compress::segments_of(graph, layers);
     CHECK(segments.size() == 5);  // attention and the rest of each block, and the head
@@ -194,7 +196,7 @@ TEST_CASE("layer by layer: layers get wider until a bound holds") {
   CHECK(stored.likeness.kl_divergence <= eight / 2);
   CHECK(std::ranges::count(stored.of, 2u) > 0);
   CHECK(std::ranges::count(stored.of, 2u) < static_cast<std::ptrdiff_t>(stored.of.size()));
-  CHECK_THROWS_WITH_AS(find({{}, 0.0}), doctest::Contains("with all layers in eight bits"), Error);
+  CHECK_THROWS_WITH_AS(find({{}, 0.0}), doctest::Contains("with all layers in int8"), Error);
 }
 
 }  // namespace mlx

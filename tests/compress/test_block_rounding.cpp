@@ -1,5 +1,5 @@
 // Weights in blocks: what rounding loses, and the edges of what a block holds.
-#include "compress/block_weights.h"
+#include "compress/block_rounding.h"
 
 #include <doctest/doctest.h>
 
@@ -13,14 +13,17 @@ using namespace mlx::compress;
 namespace {
 
 // The root of the squared error, as a share of the weights'.
-double loss_of(const kernels::BlockType& type, const std::vector<float>& w) {
+double loss_of(const kernels::BlockType& type, const std::vector<float>& w, const std::vector<float>& importance = {}) {
   std::vector<std::uint8_t> block(static_cast<std::size_t>(type.bytes));
-  REQUIRE(round_block(type, w, block.data()));
+  kernels::UnpackedBlock unpacked{};
+  REQUIRE(round_block(type, w, importance, unpacked));
+  pack_block(type, unpacked, block.data());
   std::vector<float> back(w.size());
   kernels::expand_blocks(type, block.data(), 1, back.data());
   double error = 0, size = 0;
   for (std::size_t i = 0; i < w.size(); ++i)
-    error += std::pow(double{back[i]} - double{w[i]}, 2), size += double{w[i]} * double{w[i]};
+    error += (importance.empty() ? 1 : double{importance[i]}) * std::pow(double{back[i]} - double{w[i]}, 2),
+        size += (importance.empty() ? 1 : double{importance[i]}) * double{w[i]} * double{w[i]};
   return size > 0 ? std::sqrt(error / size) : std::sqrt(error);
 }
 
@@ -60,12 +63,12 @@ TEST_CASE("block weights: zeros, one weight alone, and what f16 cannot hold") {
       w[77] = alone;
       CHECK(loss_of(type, w) < 0.01);
     }
-    std::vector<std::uint8_t> block(static_cast<std::size_t>(type.bytes));
+    kernels::UnpackedBlock block{};
     w[77] = 1e30f;
-    CHECK_FALSE(round_block(type, w, block.data()));
+    CHECK_FALSE(round_block(type, w, {}, block));
     for (const float strange : {std::nanf(""), INFINITY}) {
       w[77] = strange;
-      CHECK_FALSE(round_block(type, w, block.data()));
+      CHECK_FALSE(round_block(type, w, {}, block));
     }
   }
 }
