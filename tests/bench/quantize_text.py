@@ -5,7 +5,7 @@ its weights loses on the last twentieth, which it has not seen: perplexity, KL d
   tests/bench/quantize_text.py build/release/mlx [--epochs N] [--examples N] [--max-kl NATS]
 
 Everything is done by mlx: `mlx train`, then `mlx quantize --method … --calibrate` on windows of the training text. The last
-row is the narrowest model that --max-kl lets through.
+rows are the narrowest models that --max-kl lets through.
 """
 import argparse
 import json
@@ -103,7 +103,11 @@ def main():
             for group in (32, 128):
                 for method in ("rtn", "gptq", "awq"):
                     row(f"{to} {method} of {group}", ["--to", to, "--group", str(group), "--method", method])
+        for to in ("q6_k", "q5_k", "q4_k", "q3_k", "q2_k"):
+            for method in ("rtn", "gptq", "awq"):
+                row(f"{to} {method}", ["--to", to, "--method", method])
         row(f"int4 gptq of 128, {args.max_kl}", ["--to", "int4", "--group", "128", "--method", "gptq", "--max-kl", args.max_kl])
+        row(f"q3_k gptq, {args.max_kl}", ["--to", "q3_k", "--method", "gptq", "--max-kl", args.max_kl])
 
 
 if __name__ == "__main__":

@@ -194,7 +194,30 @@ l|join(",");messages|map(attribute="role")|join("|");messages|selectattr("role",
 "12.7"|int;"x"|int(3);f|int;none|int;"1.5"|float;n|string;d|string;"hello wOrld-foo (bar"|title;"hello wOrld's"|capitalize;"hello wOrld's x1y".title();"ÄÖ"|lower;"世界"|upper;f|abs
 "a\nb\\c\'d\"e\x41\u00e4\101\q";'a' 'b';["a'b", 'c"d', "e\n\t\x00\u00ad\u200b", "世"];("a",);();(1, 2);{"a": 1, 2: "b", none: 3};"abc".endswith(("c", "d"));"aXbXc".rfind("X");"aaa".count("a")
 "a,b,c".rsplit(",", 1);"a\nb\r\nc\n".splitlines();range(5, 0, -2)|list;dict(a=1, b=2);namespace(a=1).a;"a" * 3;[1] * 2;[1] + [2];"a\nb\n\nc"|indent(2, true);n.x;none.x;q.x;q + 1;n + "a";l.append(1)
-raise_exception("no");nothing();n|length;none["a"];messages[0]["role"] == "system" and messages|length == 3;-n|abs;not true|not true;l[true];[1, 2;a b;1 +;(q|default({})).c is defined;loop is defined"""
+raise_exception("no");nothing();n|length;none["a"];messages[0]["role"] == "system" and messages|length == 3;-n|abs;not true|not true;l[true];[1, 2;a b;1 +;(q|default({})).c is defined;loop is defined
+l|sort;l|sort(reverse=true);["b", "A", "c", "a"]|sort;["b", "A", "c", "a"]|sort(case_sensitive=true);["b", "A", "a"]|sort(true);messages|sort(attribute="role")|map(attribute="content")|join("/");messages|sort(reverse=true, attribute="role,content")|map(attribute="content")|join("/")
+[1, "a"]|sort;q|sort;"badc"|sort;d|sort;[[2, 1], [1, 9], [1, 2]]|sort;[1, 2.5, true, 0]|sort;[none, 1]|sort;[none]|sort;[{"k": {"v": 2}}, {"k": {"v": 1}}]|sort(attribute="k.v");[(2, "a"), (1, "b")]|sort(attribute=0);l|sort(attribute="x")
+d|dictsort;{"b": 2, "A": 3, "a": 1}|dictsort;{"b": 2, "A": 3, "a": 1}|dictsort(true);{"b": 2, "A": 3, "a": 1}|dictsort(by="value");{"b": 2, "a": 2}|dictsort(false, "value", true);d|dictsort(by="x");l|dictsort;{"a": "x", "b": 1}|dictsort(by="value");{1: "z", 0: "y"}|dictsort
+l|unique|list;["a", "A", "b"]|unique|list;["a", "A", "b"]|unique(true)|list;messages|unique(attribute="role")|map(attribute="content")|join("/");[[1], [1]]|unique|list;[1, 1.0, true, "1"]|unique|list;l|unique;"aBAb"|unique|join;[(1, 2), (1, 2)]|unique|list
+l|min;l|max;[]|min;["b", "A"]|min;["b", "A"]|max(true);messages|max(attribute="role");[1, "a"]|max;l|sum;messages|map(attribute="content")|map("length")|sum;[{"a": 1}, {"a": 2}]|sum(attribute="a");[[1], [2]]|sum(start=[]);["a"]|sum;[]|sum;l|sum(start=0.5)
+2 ** 3;2 ** 3 ** 2;-2 ** 2;2 ** -1;n ** 2;f ** 2;2 ** 0.5;(-8) ** 0.5;0 ** -1;0.0 ** -1.0;2 ** 62;2 ** 64;2 ** 3 * 2;2 * 3 ** 2;"a" ** 2;true ** 2;10.0 ** 400;(-7) ** 3;0 ** 0;1.5 ** 2|abs"""
+
+STATEMENTS = [
+    "{% for x in l %}{{ loop.cycle('a', 'b') }}{% if loop.changed(x) %}+{% endif %}{{ x }}{% endfor %}",
+    "{% for x in [1, 1, 2, 2, 1] %}{{ loop.changed(x, 1) }},{{ loop.cycle(x) }} {% endfor %}",
+    "{% for x in l %}{% for y in l %}{{ loop.cycle(1, 2, 3) }}{{ loop.changed(y > 1) }}{% endfor %}{{ loop.changed() }}{% endfor %}",
+    "{% for x in l %}{{ loop.cycle() }}{% endfor %}",
+    "{% with a=1, b=n %}{{ a + b }}{% set a = 5 %}{{ a }}{% endwith %}{{ a }}",
+    "{% with n=1, m=n %}{{ m }}{{ n }}{% endwith %}{{ n }}",
+    "{% with %}{% set z = 1 %}{{ z }}{% endwith %}{{ z }}",
+    "{% for x in l %}{% with y=x * 2 %}{% if y > 4 %}{% continue %}{% endif %}{{ y }}{% endwith %}{% endfor %}",
+    "{% filter upper %}a {{ s }} b{% endfilter %}",
+    "{% filter replace('a', 'X')|trim|length %} {{ s }} {% set k = 1 %}{{ k }} {% endfilter %}{{ k }}",
+    "{% filter nothing %}x{% endfilter %}",
+    "{% filter %}x{% endfilter %}",
+    "{% with a=1 %}{{ a }}",
+    "{% set ns = namespace(t='') %}{% for x in l|sort %}{% set ns.t = ns.t ~ x %}{% endfor %}{{ ns.t }}",
+]
 
 SETS = ("{% set n = -7 %}{% set f = 2.5 %}{% set s = 'ab,cd,,ef' %}{% set w = '  x y\\tz \\n' %}{% set l = [3, 1, 2, 1] %}"
         "{% set d = {'b': 1, 'a': [1, 2.0, none, true], 'items': 3} %}x")  # a text of blanks only is no prompt
@@ -268,6 +291,8 @@ def main():
     for line in EXPRESSIONS.split("\n"):
         for expression in line.split(";"):
             cases.append(("", SETS + "{{ " + expression + " }}", conversation(rng)))
+    for statements in STATEMENTS:
+        cases.append(("", SETS + statements, conversation(rng)))
     equal = refused = unsupported = bad = 0
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         ours = Ours(os.path.abspath(options.mlx), folder)

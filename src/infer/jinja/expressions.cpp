@@ -256,15 +256,22 @@ ExpressionPtr parse_unary(Tokens& tokens, bool filters) {
   return filters ? parse_behind(tokens, std::move(value)) : std::move(value);
 }
 
-ExpressionPtr parse_product(Tokens& tokens) {
+// Powers are taken from the left, and a sign binds more than they do.
+ExpressionPtr parse_power(Tokens& tokens) {
   ExpressionPtr left = parse_unary(tokens);
+  for (int line = tokens.line(); tokens.take_operator("**"); line = tokens.line())
+    left = make_two(ExpressionKind::kBinary, line, std::move(left), parse_unary(tokens), "**");
+  return left;
+}
+
+ExpressionPtr parse_product(Tokens& tokens) {
+  ExpressionPtr left = parse_power(tokens);
   for (;;) {
-    if (tokens.is_operator("**")) unsupported("the operator **");
     const int line = tokens.line();
     if (!tokens.is_operator("*") && !tokens.is_operator("/") && !tokens.is_operator("//") && !tokens.is_operator("%"))
       return left;
     std::string name = tokens.next().text;
-    left = make_two(ExpressionKind::kBinary, line, std::move(left), parse_unary(tokens), std::move(name));
+    left = make_two(ExpressionKind::kBinary, line, std::move(left), parse_power(tokens), std::move(name));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "infer/jinja/builtins.h"
+#include "infer/jinja/operators.h"
 #include "infer/jinja/text.h"
 
 namespace mlx::infer::jinja {
@@ -244,12 +245,113 @@ Value select_filter(const Value& value, const Arguments& arguments, Budget& budg
   return list_value(std::move(out), ListKind::kOnce, budget);
 }
 
+// Text compares without case unless it is asked for.
+Value key_of(const Value& value, bool with_case, Budget& budget) {
+  return with_case || !value.is_string() ? value : call_method(value, kLower, {}, budget);
+}
+
+// The attributes, named with commas between them, that members are compared by; none: the members themselves.
+std::vector<Value> attributes_of(const Value* named, Budget& budget) {
+  std::vector<Value> out;
+  if (!named || named->is<None>()) return out;
+  if (!named->is_string()) return {*named};
+  for (const std::string_view part : split(named->string(), ",", -1))
+    out.push_back(string_value(std::string(part), budget));
+  return out;
+}
+
+struct Keyed {
+  std::vector<Value> keys;
+  Value value;
+};
+std::vector<Keyed> keyed(std::vector<Value> all, const std::vector<Value>& attributes, bool with_case, Budget& budget) {
+  std::vector<Keyed> out;
+  for (Value& value : all) {
+    std::vector<Value> keys;
+    for (const Value& attribute : attributes)
+      keys.push_back(key_of(path_of(value, attribute, budget), with_case, budget));
+    if (attributes.empty()) keys.push_back(key_of(value, with_case, budget));
+    out.push_back({std::move(keys), std::move(value)});
+  }
+  return out;
+}
+
+bool comes_before(const Keyed& left, const Keyed& right, Budget& budget) {
+  for (std::size_t i = 0; i < left.keys.size(); ++i)
+    if (!equal(left.keys[i], right.keys[i], budget)) return less(left.keys[i], right.keys[i], budget);
+  return false;
+}
+
+// Equal members keep their order, from the back too.
+Value in_order(std::vector<Keyed> all, bool reverse, Budget& budget) {
+  std::ranges::stable_sort(all, [&](const Keyed& left, const Keyed& right) {
+    return reverse ? comes_before(right, left, budget) : comes_before(left, right, budget);
+  });
+  std::vector<Value> out;
+  for (Keyed& each : all) out.push_back(std::move(each.value));
+  return list_value(std::move(out), ListKind::kList, budget);
+}
+
+Value sort_filter(const Value& value, const Arguments& arguments, Budget& budget) {
+  const GivenArguments given("sort", arguments, {"reverse", "case_sensitive", "attribute"});
+  const std::vector<Value> attributes = attributes_of(given[2], budget);
+  return in_order(keyed(members(value, budget), attributes, given.truth_of(1), budget), given.truth_of(0), budget);
+}
+
+Value dictsort_filter(const Value& value, const Arguments& arguments, Budget& budget) {
+  const GivenArguments given("dictsort", arguments, {"case_sensitive", "by", "reverse"});
+  const std::string by = given[1] ? given.text(1) : "key";
+  if (by != "key" && by != "value") fault("dictsort: by 'key' or 'value'");
+  if (!value.is_dict()) fault(fmt::format("dictsort: a dict is needed, not {}", type_name(value)));
+  std::vector<Value> items = members(call_method(value, "items", {}, budget), budget);
+  const std::vector<Value> place{{std::int64_t{by == "key" ? 0 : 1}}};
+  return in_order(keyed(std::move(items), place, given.truth_of(0), budget), given.truth_of(2), budget);
+}
+
+Value unique_filter(const Value& value, const Arguments& arguments, Budget& budget) {
+  const GivenArguments given("unique", arguments, {"case_sensitive", "attribute"});
+  std::vector<Keyed> kept;
+  for (Keyed& each : keyed(members(value, budget), attributes_of(given[1], budget), given.truth_of(0), budget)) {
+    for (const Value& key : each.keys)
+      if (key.is_dict() || (key.is_list() && key.list().kind != ListKind::kTuple))
+        fault(fmt::format("unique: not for {}", type_name(key)));
+    const auto same = [&](const Keyed& other) {
+      return std::ranges::equal(other.keys, each.keys,
+                                [&](const Value& left, const Value& right) { return equal(left, right, budget); });
+    };
+    if (std::ranges::none_of(kept, same)) kept.push_back(std::move(each));
+  }
+  std::vector<Value> out;
+  for (Keyed& each : kept) out.push_back(std::move(each.value));
+  return list_value(std::move(out), ListKind::kOnce, budget);
+}
+
+template <bool kLeast>
+Value extreme_filter(const Value& value, const Arguments& arguments, Budget& budget) {
+  const GivenArguments given(kLeast ? "min" : "max", arguments, {"case_sensitive", "attribute"});
+  const std::vector<Keyed> all =
+      keyed(members(value, budget), attributes_of(given[1], budget), given.truth_of(0), budget);
+  const Keyed* best = nullptr;
+  for (const Keyed& each : all)
+    if (!best || (kLeast ? comes_before(each, *best, budget) : comes_before(*best, each, budget))) best = &each;
+  return best ? best->value : Value{};
+}
+
+Value sum_filter(const Value& value, const Arguments& arguments, Budget& budget) {
+  const GivenArguments given("sum", arguments, {"attribute", "start"});
+  Value sum = given[1] ? *given[1] : Value{std::int64_t{0}};
+  for (const Value& member : members(value, budget))
+    sum = calculate("+", sum, given[0] && !given[0]->is<None>() ? path_of(member, *given[0], budget) : member, budget);
+  return sum;
+}
+
 constexpr Filter kFilters[] = {
     {"abs", abs_filter},
     {"capitalize", by_method<kCapitalize>},
     {"count", length_filter},
     {"d", default_filter},
     {"default", default_filter},
+    {"dictsort", dictsort_filter},
     {"first", end_filter<true>},
     {"float", float_filter},
     {"indent", indent_filter},
@@ -261,6 +363,8 @@ constexpr Filter kFilters[] = {
     {"list", list_filter},
     {"lower", by_method<kLower>},
     {"map", map_filter},
+    {"max", extreme_filter<false>},
+    {"min", extreme_filter<true>},
     {"reject", select_filter<false, false>},
     {"rejectattr", select_filter<true, false>},
     {"replace", by_method<kReplace>},
@@ -268,10 +372,13 @@ constexpr Filter kFilters[] = {
     {"safe", safe_filter},
     {"select", select_filter<false, true>},
     {"selectattr", select_filter<true, true>},
+    {"sort", sort_filter},
     {"string", string_filter},
+    {"sum", sum_filter},
     {"title", title_filter},
     {"tojson", tojson_filter},
     {"trim", by_method<kStrip>},
+    {"unique", unique_filter},
     {"upper", by_method<kUpper>},
 };
 

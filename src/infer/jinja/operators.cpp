@@ -44,6 +44,27 @@ Value of_integers(char kind, std::int64_t left, std::int64_t right) {
   return {out};
 }
 
+Value power_of_integers(std::int64_t base, std::int64_t exponent) {
+  std::int64_t out = 1;
+  for (bool overflow = false; exponent > 0; exponent /= 2) {
+    if (exponent % 2 != 0) overflow |= __builtin_mul_overflow(out, base, &out);
+    if (exponent > 1) overflow |= __builtin_mul_overflow(base, base, &base);
+    if (overflow) unsupported("an integer of more than 63 bits");
+  }
+  return {out};
+}
+
+Value power(const Value& base, const Value& exponent) {
+  if (base.is_integer() && exponent.is_integer() && exponent.integer() >= 0)
+    return power_of_integers(base.integer(), exponent.integer());
+  const double x = base.number(), y = exponent.number();
+  if (x == 0 && y < 0) fault("0 to a negative power");
+  if (x < 0 && std::isfinite(y) && y != std::floor(y)) unsupported("a complex number");
+  const double out = std::pow(x, y);
+  if (std::isinf(out) && std::isfinite(x) && std::isfinite(y)) fault("the power is too large");
+  return {out};
+}
+
 Value of_numbers(char kind, double left, double right) {
   if (kind == '+') return {left + right};
   if (kind == '-') return {left - right};
@@ -99,6 +120,7 @@ Value calculate(std::string_view name, const Value& left, const Value& right, Bu
   need_list(right);
   const char kind = name == "//" ? 'i' : name[0];
   if (left.is_number() && right.is_number()) {
+    if (name == "**") return power(left, right);
     const bool integers = left.is_integer() && right.is_integer();
     if (kind == '/') {
       check_divisor(right.number());
@@ -110,6 +132,7 @@ Value calculate(std::string_view name, const Value& left, const Value& right, Bu
   const bool same = (left.is_string() && right.is_string()) ||
                     (left.is_list() && right.is_list() && left.list().kind == right.list().kind);
   if (kind == '+' && same) return joined(left, right, budget);
+  if (name == "**") no_such_operation(name, left, right);
   if (kind == '*' && is_sequence(left) && right.is_integer()) return repeated(left, right.integer(), budget);
   if (kind == '*' && is_sequence(right) && left.is_integer()) return repeated(right, left.integer(), budget);
   if (kind == '%' && left.is_string()) unsupported("formatting text with %");

@@ -7,7 +7,7 @@
 
 namespace mlx::infer::jinja {
 
-// "+", "-", "*", "/", "//", "%", as Python has them.
+// "+", "-", "*", "/", "//", "%", "**", as Python has them.
 Value calculate(std::string_view name, const Value& left, const Value& right, Budget& budget);
 Value signed_value(std::string_view sign, const Value& value);
 

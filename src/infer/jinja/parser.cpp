@@ -79,6 +79,10 @@ class Parser {
     } else if (name == "macro") {
       if (around.inside) unsupported("a macro in a loop or in another macro");
       parse_macro(out);
+    } else if (name == "filter") {
+      parse_filter_block(out);
+    } else if (name == "with") {
+      parse_with(out, around);
     } else if (name == "generation") {  // marks what a model says, in training
       end_tag();
       out.body = body({"endgeneration"}, {false, true});
@@ -94,9 +98,8 @@ class Parser {
   }
 
   [[noreturn]] static void refuse(const std::string& name) {
-    constexpr std::array<std::string_view, 13> kKnown = {"autoescape", "block",     "call",   "do",      "extends",
-                                                         "filter",     "from",      "import", "include", "with",
-                                                         "trans",      "pluralize", "debug"};
+    constexpr std::array<std::string_view, 11> kKnown = {
+        "autoescape", "block", "call", "do", "extends", "from", "import", "include", "trans", "pluralize", "debug"};
     if (std::ranges::find(kKnown, name) != kKnown.end()) unsupported(fmt::format("the statement '{}'", name));
     syntax_fault(fmt::format("unknown statement '{}'", name));
   }
@@ -164,6 +167,30 @@ class Parser {
     end_tag();
     out.body = body({"endset"}, {false, true});
     end_tag("endset");
+  }
+
+  void parse_filter_block(Statement& out) {
+    out.kind = StatementKind::kFilterBlock;
+    out.values.push_back(parse_filters(tokens_, parse_filter(tokens_, nullptr)));
+    end_tag();
+    out.body = body({"endfilter"}, {false, true});
+    end_tag("endfilter");
+  }
+
+  void parse_with(Statement& out, Surroundings around) {
+    out.kind = StatementKind::kWith;
+    while (tokens_.now().kind != Token::Kind::kBlockEnd) {
+      if (!out.values.empty()) tokens_.expect_operator(",");
+      Target one = target(false);
+      if (one.tuple) unsupported("several names for one value of 'with'");
+      out.target.names.push_back(std::move(one.names[0]));
+      tokens_.expect_operator("=");
+      out.values.push_back(parse_expression(tokens_));
+    }
+    end_tag();
+    around.inside = true;
+    out.body = body({"endwith"}, around);
+    end_tag("endwith");
   }
 
   void parse_macro(Statement& out) {

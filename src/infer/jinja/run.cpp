@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <unordered_map>
 
 #include "base/json.h"
@@ -22,6 +23,7 @@ constexpr std::int64_t kLongestRange = 100'000;
 struct Loop {
   const std::vector<Value>& members;
   std::size_t at = 0;
+  mutable std::optional<std::vector<Value>> seen{};  // what loop.changed was asked last
 };
 
 struct Scope {
@@ -89,6 +91,11 @@ class Run {
       case Statement::Kind::kSetBlock:
         assign(statement.target, block_value(statement, scope), scope);
         break;
+      case Statement::Kind::kFilterBlock:
+        write(filtered_block(statement, scope), out);
+        break;
+      case Statement::Kind::kWith:
+        return run_with(statement, scope, out);
       case Statement::Kind::kMacro:
         scope.values[statement.macro->name] = {static_cast<const Macro*>(statement.macro.get())};
         break;
@@ -114,6 +121,14 @@ class Run {
     for (const auto& [condition, body] : statement.branches)
       if (truth(value_of(*condition, scope))) return execute(body, scope, out);
     return execute(statement.otherwise, scope, out);
+  }
+
+  // No value sees the names of the others.
+  Flow run_with(const Statement& statement, Scope& scope, std::string& out) {
+    Scope inner{&scope};
+    for (std::size_t i = 0; i < statement.values.size(); ++i)
+      inner.values[statement.target.names[i]] = value_of(*statement.values[i], scope);
+    return execute(statement.body, inner, out);
   }
 
   void run_loop(const Statement& statement, Scope& scope, std::string& out) {
@@ -161,6 +176,12 @@ class Run {
     (void)execute(statement.body, inner, text);
     block_ = string_value(std::move(text), budget_);
     return statement.values[0] ? value_of(*statement.values[0], scope) : block_;
+  }
+
+  std::string filtered_block(const Statement& statement, Scope& scope) {
+    const Value made = block_value(statement, scope);
+    if (!made.is_string()) fault(fmt::format("the filters of a block make {}, not text", type_name(made)));
+    return made.string();
   }
 
   // Expressions.
@@ -278,8 +299,21 @@ class Run {
     if (name == "depth0") return {std::int64_t{0}};
     if (name == "previtem") return at > 0 ? loop.members[loop.at - 1] : Value{};
     if (name == "nextitem") return at + 1 < size ? loop.members[loop.at + 1] : Value{};
-    if (name == "cycle" || name == "changed") unsupported(fmt::format("loop.{}", name));
+    if (name == "cycle" || name == "changed") unsupported(fmt::format("loop.{} without a call", name));
     return {};
+  }
+
+  Value call_of_loop(const Loop& loop, const std::string& name, Arguments arguments) {
+    if (!arguments.named.empty()) fault(fmt::format("loop.{} takes no names", name));
+    std::vector<Value>& given = arguments.values;
+    if (name == "cycle") {
+      if (given.empty()) fault("loop.cycle: nothing to take");
+      return given[loop.at % given.size()];
+    }
+    bool same = loop.seen && loop.seen->size() == given.size();
+    for (std::size_t i = 0; same && i < given.size(); ++i) same = equal((*loop.seen)[i], given[i], budget_);
+    loop.seen = std::move(given);
+    return {!same};
   }
 
   Value dict_of(const std::vector<ExpressionPtr>& parts, const Scope& scope) {
@@ -334,7 +368,10 @@ class Run {
   Value call(const Expression& expression, const Scope& scope) {
     const Expression& what = *expression.parts[0];
     const int line = expression.line;
-    if (what.kind == Expression::Kind::kAttribute && !loop_here(*what.parts[0], scope)) {
+    const Loop* const loop = what.kind == Expression::Kind::kAttribute ? loop_here(*what.parts[0], scope) : nullptr;
+    if (loop && (what.name == "cycle" || what.name == "changed"))
+      return call_of_loop(*loop, what.name, arguments_of(expression, scope));
+    if (what.kind == Expression::Kind::kAttribute && !loop) {
       const Value of = value_of(*what.parts[0], scope);
       if (has_method(of, what.name)) {
         const Arguments arguments = arguments_of(expression, scope);

@@ -69,14 +69,28 @@ struct Macro {
 };
 
 struct Statement {
-  enum class Kind : std::uint8_t { kData, kOutput, kFor, kIf, kSet, kSetBlock, kMacro, kBlock, kBreak, kContinue };
+  enum class Kind : std::uint8_t {
+    kData,
+    kOutput,
+    kFor,
+    kIf,
+    kSet,
+    kSetBlock,
+    kFilterBlock,
+    kWith,
+    kMacro,
+    kBlock,
+    kBreak,
+    kContinue
+  };
   Kind kind{};
   int line = 0;
   std::string text{};                   // of kData
-  std::vector<ExpressionPtr> values{};  // kOutput: one; kSet: one; kSetBlock: filters; kFor: over what
+  std::vector<ExpressionPtr> values{};  // kOutput: one; kSet: one; kSetBlock, kFilterBlock: filters; kFor: over what;
+                                        // kWith: one for each of the target's names
   ExpressionPtr condition{};            // kFor: which members; may be null
-  Target target{};                      // kFor, kSet, kSetBlock
-  Body body{}, otherwise{};             // kFor, kIf (else), kSetBlock, kBlock
+  Target target{};                      // kFor, kSet, kSetBlock, kWith
+  Body body{}, otherwise{};             // kFor, kIf (else), kSetBlock, kFilterBlock, kWith, kBlock
   std::vector<std::pair<ExpressionPtr, Body>> branches{};  // kIf
   std::unique_ptr<Macro> macro{};
 };
