@@ -109,7 +109,7 @@ WrittenModel peft_folder(const nn::Model& model, const WriteOptions& options, co
   if (!nn::has_adapters(model))
     throw Error(ErrorKind::kUsage, fmt::format("{} has no adapters", name),
                 "`lora` in the config of `mlx train` makes some; --format hf writes whole models");
-  const Decoder decoder = decoder_of(nn::merged(model), "transformer.", name);
+  const Decoder decoder = decoder_of(nn::without_adapters(model), "transformer.", name);
   const std::vector<Adapter> adapters = adapters_of(model, decoder);
   std::vector<OutsideTensor> tensors = tensors_of(adapters);
   WrittenModel out;

@@ -51,5 +51,8 @@ void check_merges(const graph::Graph& graph);
 // and `lora` trains adapters beside them.
 void check_base(const Model& base, bool lora);
 bool has_adapters(const Model& model);
+// The model that the adapters were added to; `model.weights` still has them. A model without adapters is returned as it
+// is.
+Model without_adapters(Model model);
 
 }  // namespace mlx::nn

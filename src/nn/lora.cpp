@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
 #include "nn/families.h"
 #include "nn/finetune.h"
 #include "nn/groups.h"
@@ -76,6 +77,17 @@ void read_lora(TomlReader model, Built& built) {
 
 bool has_adapters(const Model& model) {
   return parse_json(model.config, "the model's config").contains("lora");
+}
+
+Model without_adapters(Model model) {
+  constexpr std::string_view kLoraSum = ".lora";  // as graph::add_lora() names it
+  if (!has_adapters(model)) return model;
+  graph::Graph graph = model.graph;
+  for (const graph::Node& node : model.graph.nodes)
+    if (node.op == graph::Op::kAdd && model.graph.value(node.outputs[0]).name.ends_with(kLoraSum))
+      graph::replace_uses(graph, node.outputs[0], node.inputs[0]);
+  model.graph = graph::remove_dead(graph);
+  return model;
 }
 
 void check_merges(const graph::Graph& graph) {

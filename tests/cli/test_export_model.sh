@@ -175,24 +175,32 @@ expect 0 mlx quantize llama-bytes@v1 --to int8 --calibrate data/words -s train -
 error 2 "is int8 with ranges of its activations, which other programs have no form for" \
   mlx export model "$(json "d['model']")" --format gguf --out refused
 
-# Adapters: A is that of the layer that mlx has, B its rows; merged in a whole folder.
+# Adapters: A is that of the layer that mlx has, B its rows, also beside integers; merged in a whole folder.
+expect 0 mlx quantize llama-bytes@v1 --to int4 --json
+config beside "init = \"$(json "d['model']")\"
+lora = { rank = 3, alpha = 6 }" ""
+expect 0 mlx train
+expect 0 mlx export model beside --format peft --base somewhere/llama --out beside.peft --json
+same "$(json "d['to'], d['tensors']")" "('peft', 16)"
+error 2 "adapters cannot be merged into them" mlx export model beside --format gguf --out none
 config tuned 'init = "llama-bytes@v1"
 lora = { rank = 3, alpha = 6 }' ""
 expect 0 mlx train
 expect 0 mlx export model tuned --format peft --base somewhere/llama --out tuned.peft --json
 same "$(json "d['to'], d['tensors']")" "('peft', 16)"
-mlx cat tuned:weights.safetensors >tuned.safetensors
+for name in tuned beside; do mlx cat $name:weights.safetensors >$name.safetensors; done
 python3 - <<'PY' || fail "the adapters"
 import json
 def read(path):
     data = open(path, "rb").read()
     start = 8 + int.from_bytes(data[:8], "little")
     return {name: (entry["shape"], data[start:][slice(*entry["data_offsets"])]) for name, entry in json.loads(data[8:start]).items() if name[0] != "_"}
-config = json.load(open("tuned.peft/adapter_config.json"))
-assert (config["peft_type"], config["r"], config["lora_alpha"], config["base_model_name_or_path"]) == ("LORA", 3, 6, "somewhere/llama"), config
-assert config["target_modules"] == ["k_proj", "o_proj", "q_proj", "v_proj"] and not config["fan_in_fan_out"], config
-ours, theirs = read("tuned.safetensors"), read("tuned.peft/adapter_model.safetensors")
-for block in range(2):
+for name in "tuned", "beside":
+  config = json.load(open(f"{name}.peft/adapter_config.json"))
+  assert (config["peft_type"], config["r"], config["lora_alpha"], config["base_model_name_or_path"]) == ("LORA", 3, 6, "somewhere/llama"), config
+  assert config["target_modules"] == ["k_proj", "o_proj", "q_proj", "v_proj"] and not config["fan_in_fan_out"], config
+  ours, theirs = read(f"{name}.safetensors"), read(f"{name}.peft/adapter_model.safetensors")
+  for block in range(2):
     layer = f"base_model.model.model.layers.{block}.self_attn."
     a, b = (ours[f"block{block}.attention.qkv.weight.lora_{x}"] for x in "ab")
     assert all(theirs[f"{layer}{x}_proj.lora_A.weight"] == a for x in "qkv")
