@@ -4,41 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/bytes.h"
+#include "base/html.h"
 
 namespace mlx::report {
 
 std::string escape(std::string_view text) {
-  const bool valid = is_utf8(text);
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        const bool bad = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f || (byte >= 0x80 && !valid);
-        if (bad) {
-          out += "\uFFFD";
-        } else {
-          out += c;
-        }
-    }
-  }
-  return out;
+  return html_escaped(text);
 }
 
 std::string percent(double share, int digits) {

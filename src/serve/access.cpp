@@ -42,9 +42,15 @@ ApiKeyPtr Access::find(const Digest& digest) const {
   return found;
 }
 
+bool Access::needed() const {
+  const std::lock_guard lock(mutex_);
+  return needed_;
+}
+
 ApiKeyPtr Access::admit(std::string_view text, Need need, std::int64_t now) {
   const std::lock_guard lock(mutex_);
   if (!needed_ || need == Need::kNothing) return nullptr;
+  if (need == Need::kOptional && text.empty()) return nullptr;
   const char* const challenge = "WWW-Authenticate: Bearer\r\n";
   if (text.empty())
     throw RefusedRequest(401, "missing_api_key", "this server needs an API key: Authorization: Bearer KEY", challenge);
@@ -52,9 +58,9 @@ ApiKeyPtr Access::admit(std::string_view text, Need need, std::int64_t now) {
   if (!key) throw RefusedRequest(401, "invalid_api_key", "there is no such API key, or it was revoked", challenge);
   if (key->expires != 0 && now >= key->expires)
     throw RefusedRequest(401, "invalid_api_key", "the API key has expired", challenge);
-  if (need == Need::kInfer ? !key->infer : !key->metrics)
+  if (need == Need::kMetrics ? !key->metrics : !key->infer)
     throw RefusedRequest(403, "insufficient_permissions",
-                         fmt::format("this API key lacks the role {}", need == Need::kInfer ? "infer" : "metrics"));
+                         fmt::format("this API key lacks the role {}", need == Need::kMetrics ? "metrics" : "infer"));
   count(*key, now);
   return key;
 }

@@ -27,15 +27,17 @@ struct ApiKey {
 };
 using ApiKeyPtr = std::shared_ptr<const ApiKey>;
 
-// What a route needs.
-enum class Need : std::uint8_t { kNothing, kInfer, kMetrics };
+// What a route needs. kOptional: as kInfer, but it answers those without a key, too, and tells them nothing of models.
+enum class Need : std::uint8_t { kNothing, kOptional, kInfer, kMetrics };
 
 class Access {
  public:
   // From here on these keys are needed, also if there are none.
   void set(std::vector<ApiKey> keys);
-  // The key that a request brings ("" if none), or null where none is needed. Counts the request. `now`: as expires.
-  // Throws RefusedRequest: 401 without a key that holds, 403 for one that may not do this, 429 for too many requests.
+  bool needed() const;
+  // The key that a request brings ("" if none), or null where none is needed or brought. Counts the request. `now`: as
+  // expires. Throws RefusedRequest: 401 without a key that holds, 403 for one that may not do this, 429 for too many
+  // requests.
   ApiKeyPtr admit(std::string_view text, Need need, std::int64_t now);
 
  private:

@@ -31,6 +31,11 @@ outputs = {o["name"]: o["data"] for o in answer["outputs"]}
 assert answer["id"] == "7" and outputs["class"] == [0, 1], answer
 assert outputs["label"] == ['<b>upright</b> & "more"', "level"], answer
 assert 'mlx_examples_total{model="clf"} 2' in urllib.request.urlopen(ready["url"] + "/metrics").read().decode()
+page = urllib.request.urlopen(ready["url"] + "/")
+html = page.read().decode()
+assert "script-src 'sha256-" in page.headers["Content-Security-Policy"], page.headers
+assert 'data-model="clf" data-takes="images"' in html and "&lt;b&gt;upright" in html.replace("&quot;", '"') and "<b>" not in html, html
+assert "<dt>Examples</dt><dd>2</dd>" in html, html
 try:
     urllib.request.urlopen(ready["url"] + "/nothing")
     raise SystemExit("404 expected")

@@ -119,8 +119,8 @@ TEST_CASE("what is wrong with a request is said with 400") {
 TEST_CASE("paths, methods, types and lengths") {
   Running server;
   const std::uint16_t port = server.port();
-  for (const char* target :
-       {"/", "/v2/models", "/v2/models/other", "/v2/models/clf/versions/3", "/v2/models/clf/x", "/v2/%zz", "*"}) {
+  for (const char* target : {"/nothing", "/v2/models", "/v2/models/other", "/v2/models/clf/versions/3",
+                             "/v2/models/clf/x", "/v2/%zz", "*"}) {
     CAPTURE(target);
     const Answer answer = ask(port, get(target));
     CHECK(answer.status == 404);

@@ -13,7 +13,7 @@ namespace mlx::serve {
 namespace {
 
 // The first one whose paths begin like a request's tells what is wrong with it; the last one, if none does.
-const Protocol* const kProtocols[] = {&kAnthropic, &kOpenAi, &kOllama, &kOpenInference};
+const Protocol* const kProtocols[] = {&kAnthropic, &kOpenAi, &kOllama, &kOpenInference, &kPage};
 
 constexpr const char* kNoModel = "model_not_found";
 
@@ -109,7 +109,8 @@ void Service::answer(const Request& request, const ExchangePtr& exchange) {
         error_reply(405, fmt::format("this path takes {}", allowed), fmt::format("Allow: {}\r\n", allowed)));
   }
   try {
-    found.route->answer({models, metrics_, options_, request, exchange, ready_, found.model});
+    const bool locked = request.key == nullptr && access_.needed();
+    found.route->answer({models, metrics_, options_, request, exchange, ready_, locked, found.model});
   } catch (const Error& error) {
     exchange->reply(error_reply(error));
   } catch (const std::bad_alloc&) {

@@ -21,6 +21,7 @@ struct Asked {
   const Request& request;
   const ExchangePtr& exchange;
   bool ready = true;             // false: the server stops
+  bool locked = false;           // keys are needed, and the request has brought none (Need::kOptional)
   ServedModel* model = nullptr;  // that the path names
 };
 
@@ -42,6 +43,6 @@ struct Protocol {
   std::string (*error_body)(const Reply& reply) = nullptr;
 };
 
-extern const Protocol kOpenInference, kOpenAi, kAnthropic, kOllama;
+extern const Protocol kOpenInference, kOpenAi, kAnthropic, kOllama, kPage;
 
 }  // namespace mlx::serve
