@@ -37,6 +37,7 @@ Command add_ls();
 Command add_merge_file();
 Command add_promote();
 Command add_rollback();
+Command add_golden();
 Command add_pull();
 Command add_push();
 Command add_remote();
@@ -88,6 +89,7 @@ const std::vector<CommandRow> kCommands = {
     {"export", add_export, kNeedsRepo},
     {"promote", add_promote, kNeedsRepo},
     {"rollback", add_rollback, kNeedsRepo},
+    {"golden", add_golden, kNeedsRepo},
     {"audit", add_audit, kNeedsRepo},
     {"key", add_key, kNothing},
     {"erase", add_erase, kNeedsRepo},

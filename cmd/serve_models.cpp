@@ -11,6 +11,7 @@
 #include "base/path.h"
 #include "cmd/asked_model.h"
 #include "cmd/backend.h"
+#include "cmd/golden.h"
 #include "infer/model.h"
 #include "registry/repository.h"
 #include "registry/versions/references.h"
@@ -86,6 +87,9 @@ serve::ModelSpec ServeModels::load(Served& served) {
     }
   }
   const bool folder = version->number == 0;
+  if (!folder)
+    for (KeptGolden& each : golden_outputs(context_.repository(), *version))
+      spec.golden.emplace_back(std::move(each.name), std::move(each.golden));
   if (!served.renamed) served.name = folder ? base_name(absolute_path(version->artifact)) : version->artifact;
   served.title = version->name();
   served.digest = version->digest.text();

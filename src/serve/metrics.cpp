@@ -91,6 +91,11 @@ void ModelMetrics::replaced() {
   ++counts_.replaced;
 }
 
+void ModelMetrics::refused() {
+  const std::lock_guard lock(mutex_);
+  ++counts_.refused;
+}
+
 ModelCounts ModelMetrics::counts() const {
   const std::lock_guard lock(mutex_);
   return counts_;
@@ -130,6 +135,9 @@ std::string Metrics::text(const std::vector<ModelSample>& models, std::size_t we
        models, [](const ModelSample& m) { return m.counts.shared; });
   each(out, "mlx_model_replaced_total", "counter", "Versions that have taken the place of another one.", models,
        [](const ModelSample& m) { return m.counts.replaced; });
+  each(out, "mlx_release_refused_total", "counter",
+       "Attempts to serve another version that failed, such as for golden outputs.", models,
+       [](const ModelSample& m) { return m.counts.refused; });
   each(out, "mlx_compute_seconds_total", "counter", "Time spent computing batches and texts.", models,
        [](const ModelSample& m) { return m.counts.compute_seconds; });
   each(out, "mlx_queue_examples", "gauge", "Examples or texts that wait to be computed.", models,

@@ -4,13 +4,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
 namespace mlx::serve {
 
+namespace {
+
+// Ready to answer, and answering as it did where its golden outputs were kept, which are not needed any longer.
+std::unique_ptr<ServedModel> checked_model(ModelSpec spec, const ServerOptions& options) {
+  for (const auto& [name, golden] : std::exchange(spec.golden, {})) infer::check_golden(*spec.model, golden, name);
+  return serve_model(spec, options);
+}
+
+}  // namespace
+
 Models::Models(const std::vector<ModelSpec>& specs, const ServerOptions& options) : options_(options) {
-  for (const ModelSpec& spec : specs) models_.push_back(serve_model(spec, options));
+  for (const ModelSpec& spec : specs) models_.push_back(checked_model(spec, options));
 }
 
 VisibleModels Models::visible(const ApiKey* key) const {
@@ -34,8 +45,15 @@ std::shared_ptr<ServedModel> Models::replace(ModelSpec spec) {
     const std::lock_guard lock(mutex_);
     spec.metrics = place_of(name)->metrics();
   }
-  std::shared_ptr<ServedModel> made = serve_model(spec, options_);
-  made->metrics()->replaced();
+  const std::shared_ptr<ModelMetrics> metrics = spec.metrics;
+  std::shared_ptr<ServedModel> made;
+  try {
+    made = checked_model(std::move(spec), options_);
+  } catch (const Error&) {
+    metrics->refused();
+    throw;
+  }
+  metrics->replaced();
   const std::lock_guard lock(mutex_);
   place_of(name).swap(made);
   return made;

@@ -30,13 +30,13 @@ class VisibleModels {
 
 class Models {
  public:
-  // Gets every model ready before it returns.
+  // Gets every model ready before it returns. Throws kNo where one does not give its golden outputs.
   Models(const std::vector<ModelSpec>& specs, const ServerOptions& options);
 
   VisibleModels visible(const ApiKey* key) const;  // to this key; null: all
   void finish();                                   // answers all that waits; nothing is asked after this
   // From any thread: gets a model ready and puts it in the place of the one of its name. That one is returned; it may
-  // be finished once nobody else holds it.
+  // be finished once nobody else holds it. Throws as the constructor; the one before stays in its place then.
   std::shared_ptr<ServedModel> replace(ModelSpec spec);
 
  private:

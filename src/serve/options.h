@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "infer/golden.h"
 #include "infer/model.h"
 #include "serve/access.h"
 
@@ -23,6 +25,8 @@ struct ModelSpec {
   std::string reference = {};  // what it was asked for by, "clf@production"; requests may call it that, too
   std::int64_t created = 0;    // seconds since 1970; 0: not known
   std::shared_ptr<ModelMetrics> metrics = {};  // that go on with those of the version before; null: new ones
+  // What the model must answer before it is served, with names for messages.
+  std::vector<std::pair<std::string, infer::Golden>> golden = {};
 };
 
 // Files in PEM. `client_authority`: clients must show a certificate that it has signed; "" if they need none.

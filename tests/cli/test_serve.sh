@@ -98,6 +98,28 @@ has "$(cat "$work/serve.err")" "clf@production is clf@v2 now"
 same "$(curl -sS "$(jq -r .url "$work/ready.json")/v2/models/fixed" | jq -r '.versions[0]')" 1
 mlx rollback clf@production >/dev/null 2>&1
 wait "$client" || fail "a request failed while versions changed"
+# One that does not give its golden outputs is not served: here those of another version.
+expect 0 mlx golden clf@v1 --data data/bars
+python3 - "$(mlx show clf@v2 --json | jq -r .digest)" <<'PY'
+import sqlite3, sys
+db = sqlite3.connect(".mlx/meta.db")
+kind = type(db.execute("SELECT version FROM attachments WHERE kind = 'golden'").fetchone()[0])
+digest = sys.argv[1].split(":")[-1]
+db.execute("UPDATE attachments SET version = ? WHERE kind = 'golden'", (bytes.fromhex(digest) if kind is bytes else sys.argv[1],))
+db.commit()
+PY
+mlx promote clf@v2 production >/dev/null 2>&1
+url=$(jq -r .url "$work/ready.json")
+for _ in $(seq 200); do
+  ! grep -q "golden outputs" "$work/serve.err" || break
+  sleep 0.05
+done
+has "$(cat "$work/serve.err")" "clf@production: it does not give its golden outputs data/bars@v1 test: they differ by"
+has "$(cat "$work/serve.err")" "the version before is still served"
+same "$(curl -sS "$url/v2/models/clf" | jq -r '.versions[0]')" 1
+curl -sS "$url/metrics" | grep -q '^mlx_release_refused_total{model="clf"} [1-9]' || fail "a refused release is not counted"
+error 1 "golden outputs" mlx serve clf@v2 --listen 127.0.0.1:0
+python3 -c 'import sqlite3; db = sqlite3.connect(".mlx/meta.db"); db.execute("DELETE FROM attachments WHERE kind = \"golden\""); db.commit()'
 kill -TERM "$server"
 wait "$server" || fail "ended with $?"
 server=""

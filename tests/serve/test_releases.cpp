@@ -98,6 +98,36 @@ TEST_CASE("releases: a text that has begun is written to its end by the version 
   CHECK(same);
 }
 
+TEST_CASE("releases: a version whose golden outputs differ leaves the one before in its place") {
+  Controlled served(clf());
+  ModelSpec spec = Running::spec_of("clf", tiny_model(), Controlled::pool);
+  const std::int64_t example = spec.model->signature().example;
+  graph::Tensor inputs;
+  inputs.shape.rank = 2;
+  inputs.shape.dims[0] = 3, inputs.shape.dims[1] = example;
+  inputs.data.resize(inputs.shape.bytes());
+  for (std::int64_t i = 0; i < 3 * example; ++i)
+    reinterpret_cast<float*>(inputs.data.data())[i] = static_cast<float>(i % 7) / 7.0f;
+  infer::Golden golden = infer::golden_of(*spec.model, inputs);
+  CHECK(infer::difference_now(*spec.model, golden) == 0);
+  spec.version = "3";
+  spec.golden = {{"of itself", golden}};
+  served.control->replace(spec);
+  CHECK(version_in(served.ask_for(post(infer(image(1))))) == "3");
+  reinterpret_cast<float*>(golden.outputs.data.data())[1] += 100.0f;
+  spec.version = "4";
+  spec.golden = {{"of itself", infer::decode_golden(infer::encode_golden(golden), "golden")}};
+  CHECK_THROWS_WITH_AS(served.control->replace(spec), doctest::Contains("golden outputs of itself"), Error);
+  CHECK(version_in(served.ask_for(post(infer(image(1))))) == "3");
+  const std::string metrics = served.ask_for(get("/metrics")).body;
+  CHECK(metrics.find("mlx_release_refused_total{model=\"clf\"} 1\n") != std::string::npos);
+  CHECK(metrics.find("mlx_model_replaced_total{model=\"clf\"} 1\n") != std::string::npos);
+  golden.inputs.shape.dims[1] = example / 2;  // bytes that lie
+  spec.golden = {{"of itself", golden}};
+  CHECK_THROWS_WITH_AS(served.control->replace(spec), doctest::Contains("golden inputs"), Error);
+  CHECK_THROWS_AS(infer::decode_golden(as_bytes("none"), "golden"), Error);
+}
+
 TEST_CASE("releases: a version that cannot be served leaves the one before in its place") {
   std::vector<Named> models;
   models.push_back({"gpt", text_model()});

@@ -1,6 +1,7 @@
 // Filters, tests and methods of templates. Used by expressions.cpp, which refuses other names, and run.cpp.
 #pragma once
 
+#include <ctime>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,6 +43,9 @@ bool apply_test(std::string_view name, const Value& value, const Arguments& argu
 
 bool has_method(const Value& value, std::string_view name);
 Value call_method(const Value& value, std::string_view name, const Arguments& arguments, Budget& budget);
+
+Value range_of(const Arguments& arguments, Budget& budget);
+Value time_text(const Arguments& arguments, const std::tm& now, Budget& budget);  // strftime_now
 
 void need_defined(const Value& value);  // throws Fault
 // value[key], and value.key, which differ where a key has the name of a method.

@@ -17,7 +17,6 @@ namespace mlx::infer::jinja {
 namespace {
 
 constexpr int kDeepestRun = 400;
-constexpr std::int64_t kLongestRange = 100'000;
 
 // Where a loop stands.
 struct Loop {
@@ -394,7 +393,7 @@ class Run {
     }
     switch (std::get<Function>(called.held)) {
       case Function::kRange:
-        return range_of(arguments);
+        return range_of(arguments, budget_);
       case Function::kNamespace:
         spaces_.push_back(std::make_unique<Namespace>());
         for (const auto& [key, value] : named_values(arguments)) spaces_.back()->values[key.string()] = value;
@@ -406,7 +405,7 @@ class Run {
         fault(text_of(given.needed(0), budget_));
       }
       case Function::kTime:
-        return time_text(arguments);
+        return time_text(arguments, now_, budget_);
     }
     return {};
   }
@@ -423,36 +422,6 @@ class Run {
     }
     for (const auto& [name, value] : arguments.named) out.emplace_back(string_value(name, budget_), value);
     return out;
-  }
-
-  Value range_of(const Arguments& arguments) {
-    const GivenArguments given("range", arguments, {"start", "stop", "step"});
-    std::int64_t start = 0, stop = given.needed(0).is_integer() ? given.integer(0, 0) : 0;
-    if (!given.needed(0).is_integer()) fault("range: integers are needed");
-    if (given[1]) start = std::exchange(stop, given.integer(1, 0));
-    const std::int64_t step = given.integer(2, 1);
-    if (step == 0) fault("range: the step is 0");
-    std::vector<Value> items;
-    for (std::int64_t at = start; step > 0 ? at < stop : at > stop;) {
-      if (static_cast<std::int64_t>(items.size()) >= kLongestRange)
-        fault(fmt::format("range: more than {} numbers", kLongestRange));
-      items.push_back({at});
-      if (__builtin_add_overflow(at, step, &at)) break;
-    }
-    return list_value(std::move(items), ListKind::kView, budget_);
-  }
-
-  Value time_text(const Arguments& arguments) {
-    constexpr std::size_t kLongestFormat = 128;
-    const GivenArguments given("strftime_now", arguments, {"format"});
-    const std::string& format = given.text(0);
-    if (format.size() > kLongestFormat) unsupported("a long format of time");
-    if (format.empty()) return string_value({}, budget_);
-    std::string out(std::size_t{64} * kLongestFormat, '\0');
-    // A blank, so that nothing written differs from a text that does not fit.
-    out.resize(std::strftime(out.data(), out.size(), (format + " ").c_str(), &now_));
-    if (!out.empty()) out.pop_back();
-    return string_value(std::move(out), budget_);
   }
 
   Value call_macro(const Macro& macro, const Arguments& arguments) {
