@@ -14,6 +14,7 @@
 #include "cmd/cli/cli.h"
 #include "cmd/serve_keys.h"
 #include "cmd/serve_models.h"
+#include "graph/passes/passes.h"
 #include "infer/batch_generator.h"
 #include "infer/model.h"
 #include "serve/deployment.h"
@@ -107,6 +108,10 @@ struct Shown {
   Json cache;          // of keys and values, if it has one
 };
 
+bool writes_text(const infer::Model& model) {
+  return model.signature().takes == infer::Takes::kText && !graph::is_encoder(model.graph());
+}
+
 Json cache_json(const infer::Model& model) {
   if (!infer::can_batch(model)) return nullptr;
   return {{"type", infer::cache_word(model.cache())}, {"bytes_per_token", infer::cache_position_bytes(model)}};
@@ -115,7 +120,7 @@ Json cache_json(const infer::Model& model) {
 std::vector<Shown> shown_models(const std::vector<serve::ModelSpec>& specs, const ServeModels& models) {
   std::vector<Shown> out;
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    const bool text = specs[i].model->signature().takes == infer::Takes::kText;
+    const bool text = writes_text(*specs[i].model);
     out.push_back({models.titles()[i], specs[i].name, specs[i].version, specs[i].digest, text ? "generate" : "infer",
                    cache_json(*specs[i].model)});
   }
@@ -187,7 +192,7 @@ int run_serve(const ServeOptions& options, Context& context) {
   ServeModels loader(options.models, infer::cache_named(options.cache), context);
   std::vector<serve::ModelSpec> specs = loader.load();
   for (const serve::ModelSpec& spec : specs) {
-    const bool text = spec.model->signature().takes == infer::Takes::kText;
+    const bool text = writes_text(*spec.model);
     if (server.ngram > 0 && text && !infer::can_batch(*spec.model))
       context.progress().warn(
           fmt::format("{}: no tokens are proposed, as a pass over several tokens may round "

@@ -2,6 +2,8 @@
 #include "serve/served_model.h"
 
 #include "base/error.h"
+#include "graph/passes/passes.h"
+#include "serve/embeddings.h"
 
 namespace mlx::serve {
 
@@ -17,13 +19,23 @@ TextModel& ServedModel::text() {
   fail(ErrorKind::kUsage, "'{0}' does not generate text; POST /v2/models/{0}/infer asks it", spec().name);
 }
 
+Vectors ServedModel::vectors() {
+  fail(ErrorKind::kUsage, "'{}' makes no vectors of texts", spec().name);
+}
+
+const data::Tokenizer& tokenizer_of(const ModelSpec& spec) {
+  if (spec.model->about().preprocessing.tokenizer) return *spec.model->about().preprocessing.tokenizer;
+  throw Error(ErrorKind::kUsage, fmt::format("{} has no tokenizer: it reads numbers, not text", spec.name),
+              "a model that `mlx train` made from text has one");
+}
+
 std::unique_ptr<ServedModel> serve_model(const ModelSpec& spec, const ServerOptions& options) {
   switch (spec.model->signature().takes) {
     case infer::Takes::kImages:
     case infer::Takes::kRows:
       return serve_batches(spec, options);
     case infer::Takes::kText:
-      return serve_text(spec, options);
+      return graph::is_encoder(spec.model->graph()) ? serve_encoder(spec, options) : serve_text(spec, options);
     case infer::Takes::kTensors:
       break;
   }

@@ -16,6 +16,7 @@
 namespace mlx::serve {
 
 class TextModel;
+struct Vectors;
 
 class ServedModel {
  public:
@@ -35,6 +36,9 @@ class ServedModel {
   virtual void infer(const Request& request, const ExchangePtr& exchange) = 0;
   // The model as one that generates text. Throws kUsage if it is none.
   virtual TextModel& text();
+  // The model as one that makes vectors of texts (embeddings.h). Throws kUsage if it is none.
+  virtual Vectors vectors();
+  virtual bool writes_text() const { return false; }
   virtual std::string tensors() const = 0;   // of the metadata: "inputs":[…],"outputs":[…]
   virtual std::int64_t waiting() const = 0;  // examples or texts
   virtual void finish() = 0;                 // answers all that waits; nothing is asked after this
@@ -47,9 +51,13 @@ class ServedModel {
 };
 
 // Plans what the model will need, so that the first request is as fast as the next. kUsage for a model that takes
-// neither images, rows nor text.
+// neither images, rows nor text, or text without a tokenizer.
 std::unique_ptr<ServedModel> serve_model(const ModelSpec& spec, const ServerOptions& options);
 std::unique_ptr<ServedModel> serve_batches(const ModelSpec& spec, const ServerOptions& options);  // images, rows
+std::unique_ptr<ServedModel> serve_encoder(const ModelSpec& spec, const ServerOptions& options);
 std::unique_ptr<ServedModel> serve_text(const ModelSpec& spec, const ServerOptions& options);
+
+// Of a model of text. Throws kUsage where it has none.
+const data::Tokenizer& tokenizer_of(const ModelSpec& spec);
 
 }  // namespace mlx::serve

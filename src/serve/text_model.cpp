@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "graph/passes/passes.h"
 #include "nn/kept_files.h"
 #include "serve/infer_answer.h"
 
@@ -30,12 +31,6 @@ std::int64_t cached_positions(const infer::Model& model) {
   return std::clamp(most, context, context * infer::BatchGenerator::kMostTexts);
 }
 
-const data::Tokenizer& tokenizer_of(const ModelSpec& spec) {
-  if (spec.model->about().preprocessing.tokenizer) return *spec.model->about().preprocessing.tokenizer;
-  throw Error(ErrorKind::kUsage, fmt::format("{} has no tokenizer: it reads numbers, not text", spec.name),
-              "a model that `mlx train` made from text has one");
-}
-
 }  // namespace
 
 // A text that is being generated. At a fixed address: the generator calls its answer.
@@ -55,7 +50,7 @@ TextModel::TextModel(const ModelSpec& spec, const ServerOptions& options)
       queue_limit_(static_cast<std::size_t>(options.queue_limit)),
       ngram_(options.ngram),
       grammars_(model().about(), tokenizer_),
-      embeddings_(model(), options.queue_limit) {
+      embeddings_(model(), options.queue_limit, *metrics_) {
   if (infer::can_batch(model())) {
     batch_.emplace(model(), cached_positions(model())).warm_up();
     free_ = free_of({});
@@ -71,6 +66,11 @@ void TextModel::infer(const Request& /*request*/, const ExchangePtr& /*exchange*
 
 std::vector<std::int32_t> TextModel::prompt_tokens(const std::string& prompt, std::string_view what) const {
   return infer::prompt_tokens(tokenizer_, prompt, what, special_);
+}
+
+Vectors TextModel::vectors() {
+  const nn::Model& about = model().about();
+  return {tokenizer_, context(), graph::vocabulary_size(about.graph), infer::pooling_of(about).pooling, embeddings_};
 }
 
 bool TextModel::can_chat() const {

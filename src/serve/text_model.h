@@ -56,12 +56,13 @@ class TextModel final : public ServedModel {
   bool can_chat() const;
   // Throws kUsage for a model without a chat template.
   const infer::Chat& chat();
-  Embeddings& embeddings() { return embeddings_; }
   // Queues them all; false, and none is queued, where too many wait.
   bool submit(std::vector<TextJob> jobs);
 
   void infer(const Request& request, const ExchangePtr& exchange) override;
   TextModel& text() override { return *this; }
+  Vectors vectors() override;
+  bool writes_text() const override { return true; }
   std::string tensors() const override;
   std::int64_t waiting() const override;
   void finish() override;

@@ -121,7 +121,23 @@ error 2 "is an encoder: its weights become int8 or int4 in groups, without data"
 error 2 "is an encoder: its weights become int8 or int4 in groups, without data" mlx quantize BertModel@v1 --to int4 --method gptq --calibrate data/text
 printf '[data]\ndataset = "data/text"\n[model]\nname = "tuned"\ninit = "BertModel@v1"\n[train]\nepochs = 1\n' >train.toml
 error 2 "an encoder gives vectors, and cannot be trained" mlx train -c train.toml
-error 2 "an encoder gives vectors and writes no text" mlx serve BertModel@v1 --listen 127.0.0.1:0
+
+# A server gives the same vectors.
+"$mlx_binary" serve BertModel@v1 --listen 127.0.0.1:0 --json >ready.json 2>serve.err &
+server=$!
+trap 'kill -9 "$server" 2>/dev/null || true; cleanup' EXIT
+for _ in $(seq 200); do
+  url=$(jq -r .url ready.json 2>/dev/null) && [ -n "$url" ] && break
+  kill -0 "$server" 2>/dev/null || fail "did not start: $(cat serve.err)"
+  sleep 0.05
+done
+same "$(jq -r .infer ready.json)" "$url/v2/models/BertModel/infer"
+expect 0 mlx predict BertModel@v1 texts.txt --normalize --embed unit.npy
+python3 -c 'import json; print(json.dumps({"input": open("texts.txt").read().splitlines()}))' >ask.json
+curl -sS -H 'Content-Type: application/json' -d @ask.json "$url/v1/embeddings" >vectors.json
+check "near(sum((each['embedding'] for each in json.load(open('vectors.json'))['data']), []), sum(map(list, npy('unit.npy')), []), 1e-7)" "served"
+kill -TERM "$server"
+wait "$server" || fail "ended with $?: $(cat serve.err)"
 error 2 "BertModel" mlx export model BertModel@v1 --format hf --out exported
 folder BertModel theirs/odd 'architectures=["BertForQuestionAnswering"]'
 error 2 'the architecture "BertForQuestionAnswering" is not supported' mlx import model theirs/odd

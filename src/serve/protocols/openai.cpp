@@ -29,6 +29,20 @@ void retrieve_model(const Asked& asked) {
   asked.exchange->reply(json_reply(200, model_json(asked.model->spec()).dump()));
 }
 
+// Without a name the only one that `fits`.
+ServedModel& model_named(const Asked& asked, const std::string& name, bool (*fits)(const ServedModel& model)) {
+  if (!name.empty()) {
+    if (ServedModel* found = asked.models.find(name)) return *found;
+    throw RefusedRequest(404, "model_not_found",
+                         fmt::format("no model '{}' here; this server has {}", name, asked.models.names()));
+  }
+  std::vector<ServedModel*> fitting;
+  for (const auto& model : asked.models.all())
+    if (fits(*model)) fitting.push_back(model.get());
+  if (fitting.size() == 1) return *fitting[0];
+  throw RefusedRequest(400, "", fmt::format("say which 'model': this server has {}", asked.models.names()));
+}
+
 const char* error_type(int status) {
   switch (status) {
     case 401:
@@ -72,16 +86,12 @@ std::string fresh_id(const std::string& prefix) {
 }
 
 TextModel& text_model_named(const Asked& asked, const std::string& name) {
-  if (!name.empty()) {
-    if (ServedModel* found = asked.models.find(name)) return found->text();
-    throw RefusedRequest(404, "model_not_found",
-                         fmt::format("no model '{}' here; this server has {}", name, asked.models.names()));
-  }
-  std::vector<ServedModel*> generating;
-  for (const auto& model : asked.models.all())
-    if (model->model().signature().takes == infer::Takes::kText) generating.push_back(model.get());
-  if (generating.size() == 1) return generating[0]->text();
-  throw RefusedRequest(400, "", fmt::format("say which 'model': this server has {}", asked.models.names()));
+  return model_named(asked, name, [](const ServedModel& model) { return model.writes_text(); }).text();
+}
+
+ServedModel& vector_model_named(const Asked& asked, const std::string& name) {
+  return model_named(asked, name,
+                     [](const ServedModel& model) { return model.model().signature().takes == infer::Takes::kText; });
 }
 
 }  // namespace mlx::serve

@@ -15,6 +15,8 @@ void openai_embeddings(const Asked& asked);
 
 // The model that a request names; the only one that generates text, if it names none. Throws RefusedRequest with 404.
 TextModel& text_model_named(const Asked& asked, const std::string& name);
+// The same, of those that make vectors of texts.
+ServedModel& vector_model_named(const Asked& asked, const std::string& name);
 // What requests call it: with its version or alias, if it was asked for by one.
 std::string public_name(const ModelSpec& spec);
 // A prefix and 24 random hexadecimal digits.

@@ -1,8 +1,11 @@
-// OpenAI's embeddings: the state of a text's last token, or the mean of all ("pooling", a key of ours), with the
-// length 1.
+// OpenAI's embeddings: vectors of the length 1, of states that are pooled as the model says, or as a key of ours,
+// "pooling".
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/bytes.h"
@@ -15,13 +18,11 @@
 namespace mlx::serve {
 namespace {
 
-constexpr std::size_t kMostTexts = 2048;
-
 struct EmbeddingsRequest {
   std::string model;
   Json input = nullptr;
   bool base64 = false;
-  infer::Pooling pooling = infer::Pooling::kLast;
+  std::optional<infer::Pooling> pooling{};
   std::optional<std::int64_t> dimensions{};
 };
 
@@ -38,8 +39,9 @@ EmbeddingsRequest parse_embeddings(std::string_view body) {
       out.base64 = value == "base64";
       if (!out.base64 && value != "float") refuse_field(key, "float or base64", value);
     } else if (key == "pooling") {
-      out.pooling = value == "mean" ? infer::Pooling::kMean : infer::Pooling::kLast;
-      if (value != "mean" && value != "last") refuse_field(key, "last or mean", value);
+      if (!value.is_string() || std::ranges::find(infer::kPoolings, value) == std::end(infer::kPoolings))
+        refuse_field(key, "last, mean, cls or max", value);
+      out.pooling = infer::pooling_named(value);
     } else if (key == "dimensions") {
       out.dimensions = integer_of(value, key, 1, 1 << 24);
     } else {
@@ -50,21 +52,21 @@ EmbeddingsRequest parse_embeddings(std::string_view body) {
   return out;
 }
 
-std::vector<std::vector<std::int32_t>> input_tokens(const Json& input, const TextModel& model) {
+std::vector<std::vector<std::int32_t>> input_tokens(const Json& input, const Vectors& model) {
   const bool numbers = input.is_array() && !input.empty() && input[0].is_number();
   const Json list = input.is_array() && !numbers ? input : Json::array({input});
-  if (list.empty() || list.size() > kMostTexts)
-    refuse_field("input", fmt::format("a text, or 1 to {} of them", kMostTexts), input);
+  if (list.empty() || list.size() > kMostVectors)
+    refuse_field("input", fmt::format("a text, or 1 to {} of them", kMostVectors), input);
   std::vector<std::vector<std::int32_t>> out;
   for (const Json& one : list) {
-    out.push_back(one.is_string() ? model.tokenizer().encode_placed(one.get<std::string>(), "'input'", true).ids
-                                  : given_tokens(one, "input", model));
-    const auto size = static_cast<std::int64_t>(out.back().size());
-    if (size == 0) refuse_field("input", "texts that are not empty", one);
-    if (size > model.context())
-      throw RefusedRequest(
-          400, "context_length_exceeded",
-          fmt::format("input {} has {} tokens, the model takes {}", out.size() - 1, size, model.context()));
+    const std::string what = fmt::format("'input' {}", out.size());
+    if (one.is_string()) {
+      out.push_back(vector_tokens(model, one.get<std::string>(), what));
+      continue;
+    }
+    out.push_back(given_tokens(one, "input", model.vocabulary));
+    if (out.back().empty()) refuse_field("input", "texts that are not empty", one);
+    check_length(model, out.back().size(), what);
   }
   return out;
 }
@@ -79,19 +81,22 @@ Json vector_json(const std::vector<float>& vector, bool base64) {
 
 void openai_embeddings(const Asked& asked) {
   const EmbeddingsRequest request = parse_embeddings(asked.request.body);
-  TextModel& model = text_model_named(asked, request.model);
-  EmbeddingJob job{.texts = input_tokens(request.input, model), .pooling = request.pooling, .exchange = asked.exchange};
+  ServedModel& model = vector_model_named(asked, request.model);
+  const Vectors vectors = model.vectors();
+  EmbeddingJob job{.texts = input_tokens(request.input, vectors),
+                   .pooling = request.pooling.value_or(vectors.pooling),
+                   .exchange = asked.exchange};
   std::size_t tokens = 0;
   for (const auto& text : job.texts) tokens += text.size();
   const std::string name = request.model.empty() ? public_name(model.spec()) : request.model;
   const std::string headers = model.version_header();
-  job.answer = [request, tokens, name, headers](const std::vector<std::vector<float>>& vectors) {
-    const auto width = static_cast<std::int64_t>(vectors.at(0).size());
+  job.answer = [request, tokens, name, headers](const std::vector<std::vector<float>>& made) {
+    const auto width = static_cast<std::int64_t>(made.at(0).size());
     if (request.dimensions && *request.dimensions != width)
       fail(ErrorKind::kUsage, "'dimensions': this model's vectors have {} numbers", width);
     Json data = Json::array();
-    for (std::size_t i = 0; i < vectors.size(); ++i)
-      data.push_back({{"object", "embedding"}, {"index", i}, {"embedding", vector_json(vectors[i], request.base64)}});
+    for (std::size_t i = 0; i < made.size(); ++i)
+      data.push_back({{"object", "embedding"}, {"index", i}, {"embedding", vector_json(made[i], request.base64)}});
     Reply reply = json_reply(200, Json{{"object", "list"},
                                        {"data", std::move(data)},
                                        {"model", name},
@@ -101,7 +106,7 @@ void openai_embeddings(const Asked& asked) {
     return reply;
   };
   asked.exchange->watch();
-  if (!model.embeddings().submit(std::move(job)))
+  if (!vectors.embeddings.submit(std::move(job)))
     asked.exchange->reply(busy_reply("too many texts are waiting for their vectors; try again later"));
 }
 

@@ -260,7 +260,7 @@ std::vector<std::vector<std::int32_t>> completion_prompts(const Json& prompt, co
   std::vector<std::vector<std::int32_t>> out;
   for (const Json& one : list)
     out.push_back(one.is_string() ? model.prompt_tokens(one.get<std::string>(), "'prompt'")
-                                  : given_tokens(one, "prompt", model));
+                                  : given_tokens(one, "prompt", model.tokenizer().size()));
   if (out.empty()) refuse_field("prompt", "a text or a list of them", prompt);
   return out;
 }

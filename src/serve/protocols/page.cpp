@@ -128,6 +128,11 @@ Form form_of_text(ServedModel& model, const std::string& url) {
   return out;
 }
 
+Form example_of_vectors(const ServedModel& model) {
+  const std::string body = fmt::format(R"({{"model": {}, "input": "Hello"}})", in_json(model.spec().name));
+  return {"", "", fmt::format("{} -d {} \"$URL/v1/embeddings\"", kJsonType, shell_quoted(body))};
+}
+
 Form form_of(ServedModel& model) {
   const std::string url = "$URL/v2/models/" + in_path(model.spec().name);
   switch (model.model().signature().takes) {
@@ -136,7 +141,7 @@ Form form_of(ServedModel& model) {
     case infer::Takes::kRows:
       return form_of_rows(model, url);
     case infer::Takes::kText:
-      return form_of_text(model, url);
+      return model.writes_text() ? form_of_text(model, url) : example_of_vectors(model);
     case infer::Takes::kTensors:
       break;
   }
@@ -206,7 +211,7 @@ std::string labels_json(const std::vector<std::string>& labels) {
 // `key`: of who asks; null where none is needed.
 void write_model(Out out, ServedModel& model, const ApiKey* key) {
   const infer::Signature& signature = model.model().signature();
-  const bool text = signature.takes == infer::Takes::kText;
+  const bool text = model.writes_text();
   const ModelSample sample = model.sample();
   const Form form = form_of(model);
   fmt::format_to(out, R"(<section class="model" data-model="{0}" data-takes="{1}" data-labels="{2}"><h2>{0}</h2>)",

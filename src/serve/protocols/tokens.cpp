@@ -36,10 +36,10 @@ Reply event_stream() {
   return {.type = "text/event-stream", .headers = "Cache-Control: no-cache\r\n"};
 }
 
-std::vector<std::int32_t> given_tokens(const Json& numbers, std::string_view name, const TextModel& model) {
+std::vector<std::int32_t> given_tokens(const Json& numbers, std::string_view name, std::int64_t vocabulary) {
   std::vector<std::int32_t> out;
   for (const Json& number : list_of(numbers, name))
-    out.push_back(static_cast<std::int32_t>(integer_of(number, name, 0, model.tokenizer().size() - 1)));
+    out.push_back(static_cast<std::int32_t>(integer_of(number, name, 0, vocabulary - 1)));
   return out;
 }
 

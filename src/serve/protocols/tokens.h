@@ -18,8 +18,8 @@ inline constexpr double kLeastLogprob = -1e9;  // JSON has no infinity
 std::string logprobs_json(const data::Tokenizer& tokenizer, const infer::LogProbabilities& of);
 // The head of a stream of server-sent events.
 Reply event_stream();
-// The tokens that a request gives by their numbers, under the key `name`.
-std::vector<std::int32_t> given_tokens(const Json& numbers, std::string_view name, const TextModel& model);
+// The tokens that a request gives by their numbers, below `vocabulary`, under the key `name`.
+std::vector<std::int32_t> given_tokens(const Json& numbers, std::string_view name, std::int64_t vocabulary);
 // Queues them; replies for them where too many wait. They all have this exchange.
 void submit(TextModel& model, std::vector<TextJob> jobs, const ExchangePtr& exchange);
 
