@@ -15,6 +15,7 @@
 #include "cmd/cli/moment.h"
 #include "cmd/key_people.h"
 #include "registry/versions/api_keys.h"
+#include "registry/versions/artifacts.h"
 
 namespace mlx::cmd {
 namespace {
@@ -96,9 +97,19 @@ Json to_json(const registry::ApiKey& key) {
           {"revoked", key.revoked}};
 }
 
+// A server may give a model another name (`mlx serve NAME=MODEL`), so that such a key is no error.
+void warn_of_unknown(const std::vector<std::string>& models, Context& context) {
+  const std::vector<std::string> known = registry::artifact_names(context.repository());
+  for (const std::string& model : models)
+    if (std::ranges::find(known, model) == known.end())
+      context.progress().warn(
+          fmt::format("there is no model '{0}': the key may ask what is served as '{0}', and nothing else", model));
+}
+
 int add(const ApiOptions& options, Context& context) {
   registry::ApiKey key = asked_key(options);
   registry::check_new_api_key(context.repository(), key);
+  warn_of_unknown(key.models, context);
   const char* const status = context.dry_run() ? "would be added" : "added";
   Json document = {{"schema", "mlx.key.api.add/1"}, {"status", status}, {"dry_run", context.dry_run()}};
   if (!context.dry_run()) {
@@ -121,12 +132,22 @@ std::string state_of(const registry::ApiKey& key) {
   return fmt::format("{} {}", key.expires <= unix_micros() ? "expired" : "until", iso_time(key.expires));
 }
 
+std::string limits_of(const registry::ApiKey& key) {
+  std::string out;
+  if (key.per_minute > 0) out += fmt::format("{} a minute", grouped(static_cast<std::uint64_t>(key.per_minute)));
+  if (key.per_day > 0)
+    out += fmt::format("{}{} a day", out.empty() ? "" : ", ", grouped(static_cast<std::uint64_t>(key.per_day)));
+  return out.empty() ? "any number" : out;
+}
+
 int list(const ApiOptions& /*options*/, Context& context) {
   Json keys = Json::array();
   for (const registry::ApiKey& key : registry::api_keys(context.repository())) {
     const std::string models = key.models.empty() ? "all models" : fmt::format("{}", fmt::join(key.models, ","));
-    context.line(fmt::format("{}  {}  {}  {}  {}", context.bold(key.name), fmt::join(roles_of(key), ","), models,
-                             context.dim(key.digest.brief()), state_of(key)));
+    std::string line = fmt::format("{}  {}  {}  {}  {}", context.bold(key.name), fmt::join(roles_of(key), ","), models,
+                                   limits_of(key), context.dim(key.digest.brief()));
+    if (const std::string state = state_of(key); !state.empty()) line += "  " + state;
+    context.line(line);
     keys.push_back(to_json(key));
   }
   if (keys.empty()) context.line("there are no API keys: `mlx serve` asks for none");

@@ -75,17 +75,11 @@ std::vector<PlacedText> texts_of(const PredictOptions& options, Context& context
   return out;
 }
 
-// The text's first tokens, `most` with those that the tokenizer puts around a text.
 infer::Tokens cut_to(std::size_t most, const infer::Tokens& whole, const PlacedText& text,
                      const data::Tokenizer& tokenizer) {
-  const infer::Tokens bare = tokenizer.encode_placed(text.text, text.place, false).ids;
-  const auto begin = std::search(whole.begin(), whole.end(), bare.begin(), bare.end());
-  if (begin == whole.end() || whole.size() - bare.size() >= most)
-    fail(ErrorKind::kUsage, "{}: its tokens cannot be cut to {}", text.place, most);
-  const std::size_t behind = static_cast<std::size_t>(whole.end() - begin) - bare.size();
-  infer::Tokens out(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(most - behind));
-  out.insert(out.end(), whole.end() - static_cast<std::ptrdiff_t>(behind), whole.end());
-  return out;
+  const auto cut = infer::cut_to(most, whole, tokenizer.encode_placed(text.text, text.place, false).ids);
+  if (!cut) fail(ErrorKind::kUsage, "{}: its tokens cannot be cut to {}", text.place, most);
+  return *cut;
 }
 
 infer::Tokens tokens_of(const PlacedText& text, const data::Tokenizer& tokenizer, const PredictOptions& options,

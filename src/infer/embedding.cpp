@@ -104,6 +104,15 @@ Pooled pooling_of(const nn::Model& model) {
   return out;
 }
 
+std::optional<Tokens> cut_to(std::size_t most, const Tokens& whole, const Tokens& bare) {
+  const auto begin = std::search(whole.begin(), whole.end(), bare.begin(), bare.end());
+  if (begin == whole.end() || whole.size() - bare.size() >= most) return std::nullopt;
+  const std::size_t behind = static_cast<std::size_t>(whole.end() - begin) - bare.size();
+  Tokens out(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(most - behind));
+  out.insert(out.end(), whole.end() - static_cast<std::ptrdiff_t>(behind), whole.end());
+  return out;
+}
+
 Embedder::Embedder(const Model& model, Pooled pooled, std::function<void()> check)
     : width_(model.graph().value(model.graph().outputs.at(0)).dims.back().size), pooled_(pooled) {
   if (graph::is_encoder(model.graph()))

@@ -32,6 +32,10 @@ struct Pooled {
 Pooled pooling_of(const nn::Model& model);
 Pooling pooling_named(const std::string& name);  // of kPoolings
 
+// The first tokens of a text, `most` with those that the tokenizer puts around it. `whole` has these too, `bare` does
+// not. nullopt if no token of the text has room.
+std::optional<Tokens> cut_to(std::size_t most, const Tokens& whole, const Tokens& bare);
+
 // Used by one thread at a time. A vector depends on nothing but the model, its tokens and how they are pooled.
 class Embedder {
  public:

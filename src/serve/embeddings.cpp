@@ -106,9 +106,13 @@ void check_length(const Vectors& vectors, std::size_t tokens, const std::string&
                          fmt::format("{} has {} tokens, the model takes {}", what, tokens, vectors.context));
 }
 
-std::vector<std::int32_t> vector_tokens(const Vectors& vectors, const std::string& text, const std::string& what) {
+std::vector<std::int32_t> vector_tokens(const Vectors& vectors, const std::string& text, const std::string& what,
+                                        bool truncate) {
   std::vector<std::int32_t> tokens = vectors.tokenizer.encode_placed(text, what, true).ids;
   if (text.empty() || tokens.empty()) fail(ErrorKind::kUsage, "{}: expected a text that is not empty", what);
+  const auto most = static_cast<std::size_t>(vectors.context);
+  if (truncate && tokens.size() > most)
+    tokens = infer::cut_to(most, tokens, vectors.tokenizer.encode_placed(text, what, false).ids).value_or(tokens);
   check_length(vectors, tokens.size(), what);
   return tokens;
 }

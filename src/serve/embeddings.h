@@ -71,8 +71,10 @@ struct Vectors {
   Embeddings& embeddings;
 };
 constexpr std::size_t kMostVectors = 2048;  // of a request
-// The tokens of a text, which `what` names in messages. Throws kUsage for one that is empty or too long.
-std::vector<std::int32_t> vector_tokens(const Vectors& vectors, const std::string& text, const std::string& what);
+// The tokens of a text, which `what` names in messages; `truncate`: the beginning of one that is too long. Throws
+// kUsage for one that is empty or too long.
+std::vector<std::int32_t> vector_tokens(const Vectors& vectors, const std::string& text, const std::string& what,
+                                        bool truncate = false);
 void check_length(const Vectors& vectors, std::size_t tokens, const std::string& what);
 
 }  // namespace mlx::serve

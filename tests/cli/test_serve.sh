@@ -20,7 +20,7 @@ trap '[ -z "${server:-}" ] || kill -9 "$server" 2>/dev/null || true; cleanup' EX
 
 start clf --listen 127.0.0.1:0
 python3 - "$work/ready.json" <<'PY' || fail "the server did not answer as it should"
-import json, sys, urllib.request
+import gzip, json, sys, urllib.request
 ready = json.load(open(sys.argv[1]))
 assert ready["schema"] == "mlx.serve/1" and ready["model"] == "clf" and ready["version"] == "1", ready
 image = list(open("data/bars/t10k-images-idx3-ubyte", "rb").read()[16:16 + 72])
@@ -31,11 +31,19 @@ outputs = {o["name"]: o["data"] for o in answer["outputs"]}
 assert answer["id"] == "7" and outputs["class"] == [0, 1], answer
 assert outputs["label"] == ['<b>upright</b> & "more"', "level"], answer
 assert 'mlx_examples_total{model="clf"} 2' in urllib.request.urlopen(ready["url"] + "/metrics").read().decode()
+small = urllib.request.Request(ready["infer"], gzip.compress(json.dumps(body).encode()), {"Content-Type": "application/json", "Content-Encoding": "gzip"})
+assert json.load(urllib.request.urlopen(small)) == answer
+bomb = urllib.request.Request(ready["infer"], gzip.compress(b" " * 20_000_000), {"Content-Type": "application/json", "Content-Encoding": "gzip"})
+try:
+    urllib.request.urlopen(bomb)
+    raise SystemExit("413 expected")
+except urllib.error.HTTPError as error:
+    assert error.code == 413 and "8388608 bytes, once it is expanded" in json.load(error)["error"]
 page = urllib.request.urlopen(ready["url"] + "/")
 html = page.read().decode()
 assert "script-src 'sha256-" in page.headers["Content-Security-Policy"], page.headers
 assert 'data-model="clf" data-takes="images"' in html and "&lt;b&gt;upright" in html.replace("&quot;", '"') and "<b>" not in html, html
-assert "<dt>Examples</dt><dd>2</dd>" in html, html
+assert "<dt>Examples</dt><dd>4</dd>" in html, html
 try:
     urllib.request.urlopen(ready["url"] + "/nothing")
     raise SystemExit("404 expected")

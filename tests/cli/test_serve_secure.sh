@@ -97,11 +97,17 @@ error 2 "not in the future" mlx key api add bob --expires 2020-01-01
 error 2 "cannot name a model" mlx key api add bob --model ../x
 error 3 "no API key 'bob'" mlx key api revoke bob
 watcher=$(mlx key api add watcher --role metrics 2>/dev/null)
-bob=$(mlx key api add bob --model other,clf 2>/dev/null)
+bob=$(mlx key api add bob --model other,lm,clf --per-minute 1200 --per-day 50000 2>bob.err)
+has "$(cat bob.err)" "there is no model 'other'"
+has "$(cat bob.err)" "there is no model 'clf'"
+lacks "$(cat bob.err)" "'lm'"
+mlx key api revoke bob >/dev/null
+bob=$(mlx key api add bob --model other,clf --per-minute 1200 --per-day 50000 2>/dev/null)
 ! grep -rqF "$ada" .mlx || fail "the key's text is in the repository"
 has "$(mlx audit log)" "added the API key 'ada'"
 expect 0 mlx key api list
-has "$out" "bob  infer  other,clf"
+has "$out" "bob  infer  other,clf  1,200 a minute, 50,000 a day  "
+has "$out" "watcher  metrics  all models  any number  "
 mlx key api list --json >keys.json
 start lm --listen 0.0.0.0:0 --tls-cert other.pem --tls-key other.key --log
 url=https://127.0.0.1:${url##*:}

@@ -133,13 +133,18 @@ TEST_CASE("paths, methods, types and lengths") {
   CHECK(deleted.status == 405);
   CHECK(deleted.head.find("Allow: GET, HEAD\r\n") != std::string::npos);
   CHECK(ask(port, post(infer(image(1)), "Content-Type: text/plain\r\n")).status == 415);
-  CHECK(ask(port, post(infer(image(1)), "Content-Encoding: gzip\r\n")).status == 415);
+  CHECK(ask(port, post(infer(image(1)), "Content-Encoding: br\r\n")).status == 415);
   CHECK(ask(port, post(infer(image(1)), "Content-Type: application/json; charset=utf-8\r\n")).status == 200);
   CHECK(ask(port, "POST /v2/models/clf/infer HTTP/1.1\r\nHost: t\r\n\r\n").status == 411);
   CHECK(ask(port, post(infer(image(1)), "Inference-Header-Content-Length: 3\r\n")).status == 400);
   CHECK(ask(port, post(infer(image(1)), "Expect: miracles\r\n")).status == 417);
   CHECK(ask(port, "GET /v2 HTTP/1.1\r\n\r\n").status == 400);
   CHECK(ask(port, "GARBAGE\r\n\r\n").status == 400);
+  for (const char* target : {"http://any:80/v2/health/live", "HTTPS://any/v2/health/live?x=http://b/c"})
+    CHECK(ask(port, get(target)).status == 200);
+  for (const char* target : {"http://any", "http://any?x=/v2", "http://"})
+    CHECK(ask(port, get(target)).head.find("text/html") != std::string::npos);
+  for (const char* target : {"ftp://any/v2", "any:443", "/http://any/v2"}) CHECK(ask(port, get(target)).status == 404);
   CHECK(ask(port,
             "POST /v2/models/clf/infer HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\nTransfer-Encoding: "
             "chunked\r\n\r\n0\r\n\r\n")
@@ -174,6 +179,57 @@ TEST_CASE("a body larger than allowed is refused before it is read, chunked or n
   CHECK(ask(server.port(), head + "800\r\n" + std::string(0x800, ' ') + "\r\n0\r\n\r\n").status == 413);
   const std::string body = infer(image(1));
   CHECK(ask(server.port(), head + fmt::format("{:x}\r\n{}\r\n0\r\n\r\n", body.size(), body)).status == 200);
+}
+
+// As `gzip -n` writes it.
+std::string gzipped(const std::string& text) {
+  const std::string raw = [&] {  // RFC 1951: blocks that are stored as they are
+    std::string out;
+    for (std::size_t at = 0; at < text.size() || at == 0; at += 65535) {
+      const std::string piece = text.substr(at, 65535);
+      const auto size = static_cast<unsigned>(piece.size());
+      out += static_cast<char>(at + 65535 >= text.size() ? 1 : 0);
+      for (const unsigned part : {size & 255U, size >> 8U, ~size & 255U, (~size >> 8U) & 255U})
+        out += static_cast<char>(part);
+      out += piece;
+    }
+    return out;
+  }();
+  std::uint32_t crc = ~0U;
+  for (const char c : text) {
+    crc ^= static_cast<unsigned char>(c);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1U) ^ (crc & 1U ? 0xedb88320U : 0U);
+  }
+  std::string out("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10);
+  out += raw;
+  for (const std::uint32_t word : {~crc, static_cast<std::uint32_t>(text.size())})
+    for (int byte = 0; byte < 4; ++byte) out += static_cast<char>((word >> (8 * byte)) & 255U);
+  return out;
+}
+
+TEST_CASE("a body in gzip is read as what it expands to, which is bounded") {
+  ServerOptions options;
+  options.max_body = 100'000;
+  Running server(options);
+  const std::string body = infer(image(1)), gzip = "Content-Encoding: gzip\r\n";
+  const auto answer = [&](const std::string& sent, const std::string& headers) {
+    return ask(server.port(), post(sent, headers));
+  };
+  const Json plain = answer(body, "").json();
+  CHECK(answer(gzipped(body), gzip).json() == plain);
+  CHECK(answer(gzipped(body), "Content-Encoding: X-GZIP\r\nContent-Type: application/json\r\n").json() == plain);
+  CHECK(answer(body, "Content-Encoding: identity\r\n").json() == plain);
+  CHECK(answer(gzipped(body.substr(0, 20)) + gzipped(body.substr(20)), gzip).json() == plain);
+  CHECK(answer(gzipped(body + std::string(99'000, ' ')), gzip).json() == plain);
+  for (const std::string& broken : {body, std::string(), gzipped(body).substr(0, 40), std::string("\x1f\x8b"),
+                                    gzipped(body).replace(20, 1, "~"), gzipped(body) + "behind"}) {
+    CAPTURE(broken.size());
+    const Answer refused = answer(broken, gzip);
+    CHECK(refused.status == 400);
+    CHECK_FALSE(refused.error().empty());
+  }
+  CHECK(answer(body, gzip + gzip).status == 415);
+  CHECK(answer(body, "Content-Encoding: gzip, gzip\r\n").status == 415);
 }
 
 TEST_CASE("metrics count what happened") {

@@ -141,6 +141,7 @@ TEST_CASE("generate: what is wrong with a request is said with 400") {
       {"", "expected an object"},
       {"{}", "no 'text_input'"},
       {R"({"text_input":3})", "expected a string"},
+      {R"({"text_input":"a","max_tokens":3})", "no key 'max_tokens' here; there are id, text_input and parameters"},
       {R"({"text_input":"a","text_input":"b"})", "'text_input' is given twice"},
       {R"({"text_input":"a"} x)", "more than one"},
       {R"({"text_input":"a","parameters":[]})", "expected an object"},

@@ -410,6 +410,20 @@ TEST_CASE("anthropic: messages, whole and as a stream, with the tools of the sam
   CHECK(post_json(server, "/v1/messages", with(body, {{"model", "no"}}), 404)["error"]["type"] == "not_found_error");
 }
 
+TEST_CASE("ollama: a body of curl's own type is JSON, but not one that a page sends") {
+  Running server(lm());
+  const std::string body = R"({"model":"lm","prompt":"a","stream":false,"options":{"num_predict":1}})";
+  const auto status = [&](const std::string& headers, const std::string& target = "/api/generate") {
+    return ask(server.port(), post(body, headers, target)).status;
+  };
+  const std::string form = "Content-Type: application/x-www-form-urlencoded\r\n";
+  CHECK(status(form) == 200);
+  CHECK(status(form, "http://somewhere:80/api/generate") == 200);
+  CHECK(status(form + "Origin: http://elsewhere\r\n") == 415);
+  CHECK(status("Content-Type: text/plain\r\n") == 415);
+  CHECK(status(form, "/v1/completions") == 415);
+}
+
 TEST_CASE("ollama: chats and texts as lines of JSON, and the list of models") {
   Running server(lm());
   const Json options = {{"seed", 5}, {"num_predict", 12}, {"num_ctx", 4096}};
@@ -434,7 +448,34 @@ TEST_CASE("ollama: chats and texts as lines of JSON, and the list of models") {
   const Json shaped = post_json(server, "/api/chat",
                                 with(body, {{"format", {{"type", "boolean"}}}, {"options", {{"num_predict", 50}}}}));
   CHECK(Json::parse(shaped["message"]["content"].get<std::string>()).is_boolean());
-  CHECK(ask(server.port(), get("/api/tags")).json()["models"][0]["name"] == "lm");
+  const Json listed = ask(server.port(), get("/api/tags")).json()["models"][0];
+  CHECK(listed["name"] == "lm");
+  CHECK(listed["details"]["families"] == Json::array({listed["details"]["family"]}));
+  for (const char* key : {"model", "name"}) {
+    const Json shown = post_json(server, "/api/show", {{key, "lm:latest"}});
+    CHECK(shown["details"] == listed["details"]);
+    CHECK(shown["model_info"]["general.parameter_count"].get<std::int64_t>() > 1000);
+    CHECK(shown["capabilities"][0] == "completion");
+    CHECK(shown["template"].get<std::string>().find("messages") != std::string::npos);
+  }
+  CHECK(post_json(server, "/api/show", {{"model", "no"}}, 404)["error"].is_string());
+  CHECK(post_json(server, "/api/show", {{"model", "lm"}, {"x", 1}}, 400)["error"].is_string());
+  // Vectors are those of OpenAI's interface; what is too long is cut.
+  const Json vector = post_json(server, "/v1/embeddings", {{"input", "one"}})["data"][0]["embedding"];
+  const Json two = post_json(server, "/api/embed", {{"model", "lm"}, {"input", {"one", "two"}}, {"keep_alive", "5m"}});
+  CHECK(two["embeddings"][0] == vector);
+  CHECK(two["embeddings"].size() == 2);
+  CHECK(two["prompt_eval_count"] == 6);
+  CHECK(post_json(server, "/api/embeddings", {{"model", "lm"}, {"prompt", "one"}})["embedding"] == vector);
+  const std::string longest(static_cast<std::size_t>(server.model().signature().context), 'a');
+  CHECK(post_json(server, "/api/embed", {{"input", longest + "b"}})["embeddings"] ==
+        post_json(server, "/api/embed", {{"input", longest}})["embeddings"]);
+  CHECK(post_json(server, "/api/embed", {{"input", longest + "b"}, {"truncate", false}}, 400)["error"]
+            .get<std::string>()
+            .find("the model takes") != std::string::npos);
+  for (const Json& wrong : {Json{{"input", ""}}, Json{{"input", Json::array()}}, Json{{"input", 1}}, Json::object(),
+                            Json{{"input", "a"}, {"dimensions", 3}}, Json{{"input", "a"}, {"odd", 3}}})
+    CHECK(post_json(server, "/api/embed", wrong, 400)["error"].is_string());
   CHECK(post_json(server, "/api/chat", with(body, {{"format", "xml"}}), 400)["error"].get<std::string>().find(
             "'format'") != std::string::npos);
 }

@@ -9,11 +9,13 @@
 #include <atomic>
 #include <charconv>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "serve/encoded_body.h"
 
 namespace mlx::serve {
 namespace {
@@ -66,6 +68,17 @@ std::string key_text(const Fields& fields) {
   if (lower(given.substr(0, kBearer.size())) == kBearer) return given.substr(kBearer.size());
   const std::string other = text(fields["x-api-key"]);
   return other.empty() ? text(fields["api-key"]) : other;
+}
+
+// What proxies are asked for, "http://host/path" (RFC 9112, 3.2.2), as "/path"; others as they are.
+std::string origin_form(std::string target) {
+  const std::string_view scheme = "://";
+  const std::size_t at = target.find(scheme);
+  const std::string name = lower(target.substr(0, at == std::string::npos ? 0 : at));
+  if (name != "http" && name != "https") return target;
+  const std::size_t path = target.find_first_of("/?", at + scheme.size());
+  if (path == std::string::npos) return "/";
+  return (target[path] == '?' ? "/" : "") + target.substr(path);
 }
 
 // A photo or a sound.
@@ -210,7 +223,7 @@ void Connection::on_head(const error_code& error) {
 
 void Connection::read_line() {
   method_ = text(parser_->get().method_string());
-  target_ = text(parser_->get().target());
+  target_ = origin_form(text(parser_->get().target()));
 }
 
 std::optional<Reply> Connection::refusal() {
@@ -243,10 +256,14 @@ std::optional<Reply> Connection::refusal() {
   if (!parser_->chunked() && !length) return error_reply(411, "the request needs a Content-Length");
   const bool binary = request.count(kJsonSize) != 0;
   if (binary && !json_size(request)) return error_reply(400, fmt::format("{} is no number of bytes", kJsonSize));
-  if (request.count(http::field::content_encoding) != 0)
-    return error_reply(415, "a Content-Encoding is not supported; send plain JSON", "Accept-Encoding: identity\r\n");
+  const std::size_t encodings = request.count(http::field::content_encoding);
+  if (encodings > 1 || (encodings == 1 && !known_encoding(text(request[http::field::content_encoding]))))
+    return error_reply(415, "of Content-Encodings only gzip is supported", "Accept-Encoding: gzip\r\n");
   const auto type = request[http::field::content_type];
-  if (!type.empty() && !is_json(type) && !is_photo(type) && !(binary && is_type(type, "application/octet-stream")))
+  const bool form = is_type(type, "application/x-www-form-urlencoded") && request.count(http::field::origin) == 0 &&
+                    Service::takes_forms(target_);
+  if (!type.empty() && !form && !is_json(type) && !is_photo(type) &&
+      !(binary && is_type(type, "application/octet-stream")))
     return error_reply(
         415,
         "expected Content-Type: application/json (curl: -H 'Content-Type: application/json'), image/* for a photo, or "
@@ -289,11 +306,20 @@ void Connection::on_broken(const error_code& error) {
 void Connection::answer() {
   state_ = State::kAnswer;
   timer_.cancel();
+  std::string& body = parser_->get().body();
+  try {
+    body = decoded_body(text(parser_->get()[http::field::content_encoding]), std::move(body),
+                        static_cast<std::size_t>(shared_.options.max_body));
+  } catch (const Error& error) {
+    return send(error_reply(error), parser_->get().keep_alive());
+  } catch (const std::bad_alloc&) {
+    return send(busy_reply("out of memory"), false);
+  }
   const auto turn = std::make_shared<Turn>(shared_from_this(), parser_->get().keep_alive());
   turn_ = turn;
   answering_ = true;
-  shared_.service.answer({method_, target_, std::move(parser_->get().body()),
-                          text(parser_->get()[http::field::content_type]), key_, json_size(parser_->get())},
+  shared_.service.answer({method_, target_, std::move(body), text(parser_->get()[http::field::content_type]), key_,
+                          json_size(parser_->get())},
                          turn);
 }
 

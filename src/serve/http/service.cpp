@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 #include <optional>
 
@@ -86,6 +87,11 @@ bool Service::takes_body(const std::string& method, const std::string& target, c
   if (method != "POST") return false;
   const Found found = find(target, models_.visible(key));
   return found.route != nullptr && found.route->body;
+}
+
+bool Service::takes_forms(const std::string& target) {
+  return std::ranges::any_of(kProtocols,
+                             [&](const Protocol* each) { return each->forms && target.starts_with(each->below); });
 }
 
 std::string Service::error_body(const std::string& target, const Reply& reply) {

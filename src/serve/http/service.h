@@ -22,6 +22,10 @@ class Service {
   ApiKeyPtr admit(const std::string& target, std::string_view key);
   // Whether a request with this key (null: none is needed) is to send a body, as large as the options allow.
   bool takes_body(const std::string& method, const std::string& target, const ApiKey* key) const;
+  // Whether a body of curl's own type, application/x-www-form-urlencoded, is read as JSON here, as its protocol's other
+  // servers do. Only for what comes from no page: a browser asks for leave before it sends JSON elsewhere, and never
+  // before it sends a form.
+  static bool takes_forms(const std::string& target);
   // Answers once: before it returns, or later from another thread.
   void answer(const Request& request, const ExchangePtr& exchange);
   // The body of a reply that says why there is no answer, as the protocol of the path has it.

@@ -156,7 +156,7 @@ GenerateRequest parse_generate_request(std::string_view body) {
     } else if (key == "parameters") {
       read_parameters(in, request);
     } else {
-      in.skip();
+      fail(ErrorKind::kUsage, "there is no key '{}' here; there are id, text_input and parameters", key.substr(0, 40));
     }
   });
   in.end();

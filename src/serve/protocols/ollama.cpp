@@ -1,14 +1,19 @@
-// Ollama's chats and texts, as lines of JSON, and its list of models. Source: Ollama's API reference (docs/api.md).
+// Ollama's chats and texts, as lines of JSON, its vectors, and what it says of its models. Source: Ollama's API
+// reference (docs/api.md).
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "nn/kept_files.h"
+#include "serve/embeddings.h"
 #include "serve/protocols/asked_text.h"
 #include "serve/protocols/json_fields.h"
 #include "serve/protocols/openai.h"
@@ -23,6 +28,12 @@ struct OllamaRequest {
   AskedChat chat{};
   bool stream = true, raw = false;
 };
+
+std::string without_tag(std::string name) {
+  constexpr std::string_view kLatest = ":latest";
+  if (name.ends_with(kLatest)) name.resize(name.size() - kLatest.size());
+  return name;
+}
 
 struct OllamaOption {
   const char* name;
@@ -77,8 +88,7 @@ void read_format(const Json& value, AskedText& to) {
 void read_ollama_field(const std::string& key, const Json& value, OllamaRequest& to) {
   if (value.is_null()) return;
   if (key == "model") {
-    to.model = text_of(value, key);
-    if (to.model.ends_with(":latest")) to.model.resize(to.model.size() - 7);
+    to.model = without_tag(text_of(value, key));
   } else if (key == "prompt") {
     to.prompt = text_of(value, key);
   } else if (key == "system") {
@@ -214,6 +224,40 @@ void ollama_generate(const Asked& asked) {
   ask_chat(model, request.chat, asked.exchange, answers);
 }
 
+std::string family_of(const nn::Model& about) {
+  const std::string architecture = nn::architecture_of(about);
+  return architecture.empty() ? about.family : architecture;
+}
+
+std::int64_t parameters_of(const nn::Model& about) {
+  std::int64_t count = 0;
+  for (const graph::Value& value : about.graph.values) {
+    if (value.role != graph::Role::kParameter) continue;
+    std::int64_t product = 1;
+    for (const graph::Dim& dim : value.dims) product *= dim.symbolic() ? 1 : dim.size;
+    count += product;
+  }
+  return count;
+}
+
+// "7.6B", "124M", "3K"
+std::string size_of(std::int64_t count) {
+  const auto number = static_cast<double>(count);
+  return count >= 1'000'000'000 ? fmt::format("{:.1f}B", number / 1e9)
+         : count >= 1'000'000   ? fmt::format("{:.0f}M", number / 1e6)
+                                : fmt::format("{:.0f}K", number / 1e3);
+}
+
+Json details_of(const nn::Model& about) {
+  const std::string family = family_of(about);
+  return {{"parent_model", ""},
+          {"format", "mlx"},
+          {"family", family},
+          {"families", Json::array({family})},
+          {"parameter_size", size_of(parameters_of(about))},
+          {"quantization_level", about.precision}};
+}
+
 void ollama_tags(const Asked& asked) {
   Json list = Json::array();
   for (const auto& model : asked.models.all()) {
@@ -224,12 +268,112 @@ void ollama_tags(const Asked& asked) {
                     {"modified_at", iso_time(spec.created * 1'000'000)},
                     {"size", model->model().about().weights->bytes()},
                     {"digest", digest},
-                    {"details",
-                     {{"format", "mlx"},
-                      {"family", model->model().about().family},
-                      {"quantization_level", model->model().about().precision}}}});
+                    {"details", details_of(model->model().about())}});
   }
   asked.exchange->reply(json_reply(200, Json{{"models", std::move(list)}}.dump()));
+}
+
+struct EmbedRequest {
+  std::string model;
+  std::vector<std::string> texts{};
+  bool truncate = true;
+  std::optional<std::int64_t> dimensions{};
+};
+
+// `text`: the key of what becomes vectors. Options are about how the other program runs a model.
+EmbedRequest parse_embed(std::string_view body, std::string_view text) {
+  EmbedRequest out;
+  const Json json = body_of(body);
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_null() || key == "options" || key == "keep_alive") continue;
+    if (key == "model")
+      out.model = without_tag(text_of(value, key));
+    else if (key == text)
+      out.texts = texts_of(value, key, text == "input" ? kMostVectors : 1);
+    else if (key == "truncate")
+      out.truncate = flag_of(value, key);
+    else if (key == "dimensions")
+      out.dimensions = integer_of(value, key, 0, 1 << 24);
+    else
+      fail(ErrorKind::kUsage, "there is no key '{}' here", key.substr(0, 40));
+  }
+  if (out.texts.empty()) fail(ErrorKind::kUsage, "the request has no '{}'", text);
+  return out;
+}
+
+// `answer` makes an answer of the vectors and the number of tokens.
+void embed(const Asked& asked, const EmbedRequest& request,
+           const std::function<Json(const std::vector<std::vector<float>>&, std::size_t)>& answer) {
+  ServedModel& model = vector_model_named(asked, request.model);
+  const Vectors vectors = model.vectors();
+  EmbeddingJob job{.pooling = vectors.pooling, .exchange = asked.exchange};
+  std::size_t tokens = 0;
+  for (const std::string& text : request.texts) {
+    job.texts.push_back(vector_tokens(vectors, text, fmt::format("text {}", job.texts.size()), request.truncate));
+    tokens += job.texts.back().size();
+  }
+  const std::string headers = model.version_header();
+  job.answer = [answer, tokens, headers, wanted = request.dimensions](const std::vector<std::vector<float>>& made) {
+    const auto width = static_cast<std::int64_t>(made.at(0).size());
+    if (wanted && *wanted != 0 && *wanted != width)
+      fail(ErrorKind::kUsage, "'dimensions': this model's vectors have {} numbers", width);
+    Reply reply = json_reply(200, answer(made, tokens).dump());
+    reply.headers = headers;
+    return reply;
+  };
+  asked.exchange->watch();
+  if (!vectors.embeddings.submit(std::move(job)))
+    asked.exchange->reply(busy_reply("too many texts are waiting for their vectors; try again later"));
+}
+
+void ollama_embed(const Asked& asked) {
+  const EmbedRequest request = parse_embed(asked.request.body, "input");
+  embed(
+      asked, request,
+      [name = request.model, started = seconds_now()](const std::vector<std::vector<float>>& made, std::size_t tokens) {
+        const auto nanoseconds = static_cast<std::int64_t>((seconds_now() - started) * 1e9);
+        return Json{{"model", name},
+                    {"embeddings", made},
+                    {"total_duration", nanoseconds},
+                    {"load_duration", 0},
+                    {"prompt_eval_count", tokens}};
+      });
+}
+
+// The form before /api/embed: one text.
+void ollama_embeddings(const Asked& asked) {
+  embed(asked, parse_embed(asked.request.body, "prompt"),
+        [](const std::vector<std::vector<float>>& made, std::size_t /*tokens*/) {
+          return Json{{"embedding", made.at(0)}};
+        });
+}
+
+// The details of a model, as its list has them.
+void ollama_show(const Asked& asked) {
+  std::string name;
+  const Json json = body_of(asked.request.body);
+  for (const auto& [key, value] : json.items()) {
+    if (key == "model" || key == "name")
+      name = without_tag(text_of(value, key));
+    else if (key != "verbose")
+      fail(ErrorKind::kUsage, "there is no key '{}' here", key.substr(0, 40));
+  }
+  ServedModel& model = vector_model_named(asked, name);
+  const nn::Model& about = model.model().about();
+  const std::string family = family_of(about), chat = nn::chat_template(about).value_or("");
+  Json can = Json::array({model.writes_text() ? "completion" : "embedding"});
+  if (model.writes_text() && chat.find("tools") != std::string::npos) can.push_back("tools");
+  Json info = {{"general.architecture", family},
+               {"general.parameter_count", parameters_of(about)},
+               {family + ".context_length", model.model().signature().context}};
+  asked.exchange->reply(json_reply(200, Json{{"modelfile", ""},
+                                             {"parameters", ""},
+                                             {"template", chat},
+                                             {"details", details_of(about)},
+                                             {"model_info", std::move(info)},
+                                             {"modified_at", iso_time(model.spec().created * 1'000'000)},
+                                             {"capabilities", std::move(can)}}
+                                            .dump(-1, ' ', false, Json::error_handler_t::replace)));
 }
 
 void ollama_version(const Asked& asked) {
@@ -243,12 +387,15 @@ std::string ollama_error(const Reply& reply) {
 constexpr Route kOllamaRoutes[] = {
     {Route::At::kPath, "/api/chat", "POST", true, Need::kInfer, ollama_chat},
     {Route::At::kPath, "/api/generate", "POST", true, Need::kInfer, ollama_generate},
+    {Route::At::kPath, "/api/embed", "POST", true, Need::kInfer, ollama_embed},
+    {Route::At::kPath, "/api/embeddings", "POST", true, Need::kInfer, ollama_embeddings},
+    {Route::At::kPath, "/api/show", "POST", true, Need::kInfer, ollama_show},
     {Route::At::kPath, "/api/tags", "GET, HEAD", false, Need::kInfer, ollama_tags},
     {Route::At::kPath, "/api/version", "GET, HEAD", false, Need::kInfer, ollama_version},
 };
 
 }  // namespace
 
-const Protocol kOllama = {"/api/", "", kOllamaRoutes, ollama_error};
+const Protocol kOllama = {"/api/", "", kOllamaRoutes, ollama_error, true};
 
 }  // namespace mlx::serve

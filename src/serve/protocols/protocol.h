@@ -41,6 +41,7 @@ struct Protocol {
   std::string_view models;  // "/v2/models/"
   std::span<const Route> routes;
   std::string (*error_body)(const Reply& reply) = nullptr;
+  bool forms = false;  // bodies of the type of forms are JSON; see Service::takes_forms()
 };
 
 extern const Protocol kOpenInference, kOpenAi, kAnthropic, kOllama, kPage;
