@@ -242,7 +242,7 @@ Command add_serve() {
       integer("--max-batch", "N", options->max_batch, "Most examples computed together (default: 64)"),
       integer("--max-body", "BYTES", options->max_body, "Largest body of a request (default: 8388608)"),
       integer("--queue", "N", options->queue,
-              "Most examples or texts that wait for a model; beyond, requests get 503 (default: 1024)"),
+              "Most examples or texts that wait for a model; beyond, requests get 429 (default: 1024)"),
       number("--idle-timeout", "SECONDS", options->idle_timeout,
              "How long a connection may idle or a request take to arrive (default: 30)"),
       number("--grace", "SECONDS", options->grace, "How long requests may take once it is told to stop (default: 10)"),

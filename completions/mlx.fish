@@ -970,7 +970,7 @@ complete -c mlx -n '__mlx_at "serve"' -l keys -r -F -d 'The API keys, as `mlx ke
 complete -c mlx -n '__mlx_at "serve"' -l insecure -d 'Listen beyond this machine without TLS or keys'
 complete -c mlx -n '__mlx_at "serve"' -l max-batch -x -d 'Most examples computed together (default: 64)'
 complete -c mlx -n '__mlx_at "serve"' -l max-body -x -d 'Largest body of a request (default: 8388608)'
-complete -c mlx -n '__mlx_at "serve"' -l queue -x -d 'Most examples or texts that wait for a model; beyond, requests get 503 (default: 1024)'
+complete -c mlx -n '__mlx_at "serve"' -l queue -x -d 'Most examples or texts that wait for a model; beyond, requests get 429 (default: 1024)'
 complete -c mlx -n '__mlx_at "serve"' -l idle-timeout -x -d 'How long a connection may idle or a request take to arrive (default: 30)'
 complete -c mlx -n '__mlx_at "serve"' -l grace -x -d 'How long requests may take once it is told to stop (default: 10)'
 complete -c mlx -n '__mlx_at "serve"' -l speculate -x -d 'Texts that are alone propose what followed their last 2 to N tokens before: faster, the same text'

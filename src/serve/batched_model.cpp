@@ -45,7 +45,7 @@ class BatchedModel final : public ServedModel {
       exchange->reply(std::move(reply));
     };
     if (!batcher_.submit(std::move(job)))
-      exchange->reply(busy_reply(fmt::format("{} examples are waiting; try again later", batcher_.waiting())));
+      exchange->reply(full_reply(fmt::format("{} examples are waiting; try again later", batcher_.waiting())));
   }
 
   std::string tensors() const override {

@@ -34,4 +34,10 @@ Reply busy_reply(std::string_view why) {
   return error_reply(503, why, "Retry-After: 1\r\n");
 }
 
+Reply full_reply(std::string_view why) {
+  Reply reply = error_reply(429, why, "Retry-After: 1\r\n");
+  reply.code = "queue_full";
+  return reply;
+}
+
 }  // namespace mlx::serve

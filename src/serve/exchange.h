@@ -48,8 +48,10 @@ Reply json_reply(int status, std::string body);
 Reply error_reply(int status, std::string_view why, std::string headers = {});
 // That of a refused request; else 400 for what is wrong with one, 500 for the rest.
 Reply error_reply(const Error& error);
-// 503: too much waits already.
+// 503: the server cannot take more.
 Reply busy_reply(std::string_view why);
+// 429: a model's queue is full, others may have room.
+Reply full_reply(std::string_view why);
 
 // One request's answer: either reply(), or begin(), write() any number of times, and end(). One thread uses it at a
 // time, whichever it is. An exchange that is let go without an answer closes the connection.

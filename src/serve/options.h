@@ -59,7 +59,7 @@ struct ServerOptions {
   std::int64_t max_batch = 64;              // examples computed together
   std::int64_t max_body = 8 << 20;          // bytes; 413 beyond
   int max_connections = 512;                // 503 beyond
-  int queue_limit = 1024;                   // waiting examples or texts of a model; 503 with Retry-After beyond
+  int queue_limit = 1024;                   // waiting examples or texts of a model; 429 with Retry-After beyond
   std::int64_t ngram = 0;     // texts speculate with runs of so many tokens (infer/speculation.h); 0: they do not
   double idle_timeout = 30;   // seconds; also for a request's head and for its body, from the first byte to the last
   double drain_timeout = 10;  // seconds that requests in flight may take once it is told to stop

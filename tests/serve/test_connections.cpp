@@ -72,7 +72,7 @@ TEST_CASE("eight clients at once get their own answers") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("too much to do is answered with 503 and Retry-After, and the server goes on") {
+TEST_CASE("too much to do is answered with 429 and Retry-After, and the server goes on") {
   ServerOptions options;
   options.queue_limit = 1;
   options.max_batch = 1;
@@ -88,7 +88,7 @@ TEST_CASE("too much to do is answered with 503 and Retry-After, and the server g
   for (const auto& client : clients) {
     const Answer answer = client->read();
     answered += answer.status == 200;
-    refused += answer.status == 503 && answer.head.find("Retry-After: ") != std::string::npos;
+    refused += answer.status == 429 && answer.head.find("Retry-After: ") != std::string::npos;
   }
   CHECK(answered >= 1);
   CHECK(refused >= 1);

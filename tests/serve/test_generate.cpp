@@ -219,13 +219,13 @@ void fill_the_queue(const kernels::Backend& backend, std::size_t at_once) {
   for (int i = 0; i < 500 && !queued(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   CHECK(queued());
   const Answer refused = ask(server.port(), post_to(kGenerate, ask_for("a", "")));
-  CHECK(refused.status == 503);
+  CHECK(refused.status == 429);
   CHECK(refused.head.find("Retry-After: ") != std::string::npos);
   CHECK(refused.error() == "1 texts are waiting; try again later");
   CHECK(ask(server.port(), get("/v2/health/live")).status == 200);
 }
 
-TEST_CASE("generate: too many that wait are answered with 503 and Retry-After") {
+TEST_CASE("generate: too many that wait are answered with 429 and Retry-After") {
   fill_the_queue(kernels::backend_named("ref"), infer::BatchGenerator::kMostTexts);
 }
 

@@ -323,7 +323,7 @@ void embed(const Asked& asked, const EmbedRequest& request,
   };
   asked.exchange->watch();
   if (!vectors.embeddings.submit(std::move(job)))
-    asked.exchange->reply(busy_reply("too many texts are waiting for their vectors; try again later"));
+    asked.exchange->reply(full_reply("too many texts are waiting for their vectors; try again later"));
 }
 
 void ollama_embed(const Asked& asked) {

@@ -107,7 +107,7 @@ void openai_embeddings(const Asked& asked) {
   };
   asked.exchange->watch();
   if (!vectors.embeddings.submit(std::move(job)))
-    asked.exchange->reply(busy_reply("too many texts are waiting for their vectors; try again later"));
+    asked.exchange->reply(full_reply("too many texts are waiting for their vectors; try again later"));
 }
 
 }  // namespace mlx::serve

@@ -46,7 +46,7 @@ std::vector<std::int32_t> given_tokens(const Json& numbers, std::string_view nam
 void submit(TextModel& model, std::vector<TextJob> jobs, const ExchangePtr& exchange) {
   exchange->watch();
   if (!model.submit(std::move(jobs)))
-    exchange->reply(busy_reply(fmt::format("{} texts are waiting; try again later", model.waiting())));
+    exchange->reply(full_reply(fmt::format("{} texts are waiting; try again later", model.waiting())));
 }
 
 }  // namespace mlx::serve
