@@ -48,6 +48,7 @@ Command add_tag();
 Command add_config();
 Command add_erase();
 Command add_eval();
+Command add_monitor();
 Command add_predict();
 Command add_quantize();
 Command add_report();
@@ -97,6 +98,7 @@ const std::vector<CommandRow> kCommands = {
     {"train", add_train, kNeedsRepo},
     {"eval", add_eval, kNothing},
     {"predict", add_predict, kNothing},
+    {"monitor", add_monitor, kNothing},
     {"quantize", add_quantize, kNeedsRepo},
     {"distill", add_distill, kNeedsRepo},
     {"serve", add_serve, kNothing},

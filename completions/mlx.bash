@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init clone add status diff commit log show ls cat checkout tag rm merge-file undo gc fsck remote fetch pull push check describe tokenizer import export promote rollback golden audit key erase lineage train eval predict quantize distill serve help completion config report version serve-store rank'
+      subcommands='init clone add status diff commit log show ls cat checkout tag rm merge-file undo gc fsck remote fetch pull push check describe tokenizer import export promote audit key erase lineage train eval predict monitor quantize distill serve help completion config report version serve-store rank'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -522,32 +522,6 @@ _mlx_command() {
         --color) kind='choice auto always never' ;;
       esac
       ;;
-    'rollback')
-      options='--to -m --message -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
-      case $3 in
-        0) kind=reference ;;
-      esac
-      case $2 in
-        --to) kind=reference ;;
-        -m|--message) kind=nothing ;;
-        -C) kind=folder ;;
-        --color) kind='choice auto always never' ;;
-      esac
-      ;;
-    'golden')
-      options='-d --data -s --split --examples --tokens -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
-      case $3 in
-        0) kind=reference ;;
-      esac
-      case $2 in
-        -d|--data) kind=reference ;;
-        -s|--split) kind=nothing ;;
-        --examples) kind=nothing ;;
-        --tokens) kind=nothing ;;
-        -C) kind=folder ;;
-        --color) kind='choice auto always never' ;;
-      esac
-      ;;
     'audit')
       options='--json -C -q --quiet -v --verbose --color -h --help'
       subcommands='log verify signature forget'
@@ -895,6 +869,27 @@ _mlx_command() {
         --speculate) kind=nothing ;;
         --draft) kind=reference ;;
         --cache) kind='choice f32 f16 q8' ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'monitor')
+      options='-d --data -s --split --against --against-split --window --persist --level --min-psi --min-items -o --out --device --again --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        -d|--data) kind=reference ;;
+        -s|--split) kind=nothing ;;
+        --against) kind=reference ;;
+        --against-split) kind=nothing ;;
+        --window) kind=nothing ;;
+        --persist) kind=nothing ;;
+        --level) kind=nothing ;;
+        --min-psi) kind=nothing ;;
+        --min-items) kind=nothing ;;
+        -o|--out) kind=file ;;
+        --device) kind='choice auto cpu cuda' ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
