@@ -7,7 +7,7 @@ _mlx_command() {
   case $1 in
     '')
       options='--version -C -q --quiet -v --verbose --color -h --help'
-      subcommands='init clone add status diff commit log show ls cat checkout tag rm merge-file undo gc fsck remote fetch pull push check describe tokenizer import export promote audit key erase lineage train eval predict monitor quantize distill serve help completion config report version serve-store rank'
+      subcommands='init clone add status diff commit log show ls cat checkout tag rm merge-file undo gc fsck remote fetch pull push check describe tokenizer import export promote rollback golden audit key erase lineage train eval predict monitor quantize distill serve help completion config report version serve-store rank'
       case $2 in
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
@@ -518,6 +518,32 @@ _mlx_command() {
       esac
       case $2 in
         -m|--message) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'rollback')
+      options='--to -m --message -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        --to) kind=reference ;;
+        -m|--message) kind=nothing ;;
+        -C) kind=folder ;;
+        --color) kind='choice auto always never' ;;
+      esac
+      ;;
+    'golden')
+      options='-d --data -s --split --examples --tokens -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
+      case $3 in
+        0) kind=reference ;;
+      esac
+      case $2 in
+        -d|--data) kind=reference ;;
+        -s|--split) kind=nothing ;;
+        --examples) kind=nothing ;;
+        --tokens) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac
