@@ -268,6 +268,7 @@ std::vector<Keyed> keyed(std::vector<Value> all, const std::vector<Value>& attri
   std::vector<Keyed> out;
   for (Value& value : all) {
     std::vector<Value> keys;
+    keys.reserve(attributes.size() + 1);
     for (const Value& attribute : attributes)
       keys.push_back(key_of(path_of(value, attribute, budget), with_case, budget));
     if (attributes.empty()) keys.push_back(key_of(value, with_case, budget));
@@ -288,6 +289,7 @@ Value in_order(std::vector<Keyed> all, bool reverse, Budget& budget) {
     return reverse ? comes_before(right, left, budget) : comes_before(left, right, budget);
   });
   std::vector<Value> out;
+  out.reserve(all.size());
   for (Keyed& each : all) out.push_back(std::move(each.value));
   return list_value(std::move(out), ListKind::kList, budget);
 }
@@ -322,6 +324,7 @@ Value unique_filter(const Value& value, const Arguments& arguments, Budget& budg
     if (std::ranges::none_of(kept, same)) kept.push_back(std::move(each));
   }
   std::vector<Value> out;
+  out.reserve(kept.size());
   for (Keyed& each : kept) out.push_back(std::move(each.value));
   return list_value(std::move(out), ListKind::kOnce, budget);
 }
