@@ -26,7 +26,7 @@ namespace {
 struct ServeOptions {
   std::vector<std::string> models;
   std::string listen = "127.0.0.1:8080", speculate, cache = "f32";
-  std::string tls_cert, tls_key, client_ca, keys;
+  std::string tls_cert, tls_key, client_ca, keys, rollback_on;
   std::int64_t max_batch = 64, max_body = 8 << 20, queue = 1024;
   double idle_timeout = 30, grace = 10;
   bool log = false, insecure = false;
@@ -189,7 +189,8 @@ int run_serve(const ServeOptions& options, Context& context) {
   ServeKeys keys(options.keys, context);
   server.keys = keys.now();
   require_secure(server, options);
-  ServeModels loader(options.models, infer::cache_named(options.cache), context);
+  ServeModels loader(options.models, infer::cache_named(options.cache), parse_release_bounds(options.rollback_on),
+                     context);
   std::vector<serve::ModelSpec> specs = loader.load();
   for (const serve::ModelSpec& spec : specs) {
     const bool text = writes_text(*spec.model);
@@ -250,11 +251,15 @@ Command add_serve() {
              "Texts that are alone propose what followed their last 2 to N tokens before: faster, the same text"),
       choice("--cache", "TYPE", {"f32", "f16", "q8"}, options->cache,
              "How keys and values of texts are kept: half or about a quarter of the memory (default: f32)"),
+      option("--rollback-on", "BOUNDS", options->rollback_on,
+             "Move an alias back from a version that answers with more errors, or slower: errors=1%,p99=50ms"),
       flag("--log", options->log, "One line on stderr for each request"),
   };
   command.examples = {
-      "mlx serve clf@production --listen 127.0.0.1:8080", "mlx serve clf price@v3 gpt old=clf@~1",
+      "mlx serve clf@production --listen 127.0.0.1:8080",
+      "mlx serve clf price@v3 gpt old=clf@~1",
       "mlx checkout clf@v2 --to clf && mlx serve ./clf",
+      "mlx serve clf@production --rollback-on errors=1%,p99=50ms",
       "mlx serve lm@production  # OpenAI's packages: base_url=http://127.0.0.1:8080/v1",
       "curl -H 'Content-Type: application/json' -d @request.json http://127.0.0.1:8080/v2/models/clf/infer"};
   command.run = [options](Context& context) { return run_serve(*options, context); };

@@ -13,8 +13,11 @@
 #include "cmd/backend.h"
 #include "cmd/golden.h"
 #include "infer/model.h"
+#include "registry/keys/trust.h"
 #include "registry/repository.h"
 #include "registry/versions/references.h"
+#include "registry/versions/rollback.h"
+#include "serve/metrics.h"
 
 namespace mlx::cmd {
 namespace {
@@ -48,14 +51,21 @@ std::string alias_in(const std::string& word, const registry::Version& version) 
 
 }  // namespace
 
-ServeModels::ServeModels(std::vector<std::string> words, kernels::DType cache, Context& context)
-    : context_(context), cache_(cache), backend_(chosen_backend(context)), words_(std::move(words)) {}
+ServeModels::ServeModels(std::vector<std::string> words, kernels::DType cache, std::vector<ReleaseBound> bounds,
+                         Context& context)
+    : context_(context),
+      cache_(cache),
+      bounds_(std::move(bounds)),
+      backend_(chosen_backend(context)),
+      words_(std::move(words)) {}
 
 std::vector<serve::ModelSpec> ServeModels::load() {
   std::vector<serve::ModelSpec> specs;
   for (const std::string& word : words_) {
     const Word asked = split_word(word, context_);
     served_.push_back({.word = asked.model, .name = asked.name, .renamed = !asked.name.empty()});
+    served_.back().metrics = std::make_shared<serve::ModelMetrics>();
+    served_.back().guard = ReleaseGuard(bounds_);
     specs.push_back(load(served_.back()));
     titles_.push_back(served_.back().title);
     for (std::size_t earlier = 0; earlier + 1 < specs.size(); ++earlier) {
@@ -93,10 +103,12 @@ serve::ModelSpec ServeModels::load(Served& served) {
   if (!served.renamed) served.name = folder ? base_name(absolute_path(version->artifact)) : version->artifact;
   served.title = version->name();
   served.digest = version->digest.text();
-  served.by_alias = !folder && !alias_in(served.word, *version).empty();
+  served.alias = folder ? "" : alias_in(served.word, *version);
+  served.version = *version;
   spec.name = served.name;
   spec.version = folder ? version->digest.brief() : std::to_string(version->number);
   spec.digest = served.digest;
+  spec.metrics = served.metrics;
   const bool selected = !served.renamed && !folder && served.word.find('@') != std::string::npos;
   if (selected) spec.reference = served.word;
   spec.created = version->time / 1'000'000;
@@ -105,9 +117,10 @@ serve::ModelSpec ServeModels::load(Served& served) {
 
 void ServeModels::look(serve::Control& control) {
   for (Served& served : served_) {
-    if (!served.by_alias) continue;
+    if (served.alias.empty()) continue;
     try {
       follow(served, control);
+      take_back_if_broken(served, control);
     } catch (const Error& error) {
       if (std::exchange(served.told, error.message) == error.message) continue;
       control.warn(fmt::format("{}: {}; the version before is still served{}", served.word, error.message,
@@ -117,6 +130,21 @@ void ServeModels::look(serve::Control& control) {
           fmt::format("{}: there is no memory for the next version; the one before is still served", served.word));
     }
   }
+}
+
+void ServeModels::take_back_if_broken(Served& served, serve::Control& control) {
+  const std::optional<std::string> why = served.guard.broken(served.metrics->counts());
+  if (!why) return;
+  served.guard.end();
+  registry::Repository& repository = context_.repository();
+  const registry::Rollback rollback = registry::plan_rollback(repository, served.version.artifact, served.alias);
+  if (rollback.from.digest != served.version.digest) return;  // it was moved meanwhile
+  registry::require_may_record(repository, "alias.move");
+  registry::roll_back(repository, served.alias, rollback, "mlx serve: " + *why);
+  served.taken_back = true;
+  served.metrics->rolled_back();
+  control.warn(
+      fmt::format("{}: rolled back from {} to {}: {}", served.word, rollback.from.name(), rollback.to.name(), *why));
 }
 
 void ServeModels::follow(Served& served, serve::Control& control) {
@@ -129,6 +157,10 @@ void ServeModels::follow(Served& served, serve::Control& control) {
     Served next = served;
     control.replace(load(next));
     served = std::move(next);
+    if (!std::exchange(served.taken_back, false))
+      served.guard.begin(served.metrics->counts());
+    else
+      served.guard.end();  // an older one is not taken back as well
     control.say(fmt::format("{} is {} now", served.word, served.title));
   }
   served.refused.clear();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cmd/cli/cli.h"
+#include "cmd/release_guard.h"
 #include "kernels/backend.h"
 #include "registry/versions/artifacts.h"
 #include "serve/options.h"
@@ -17,35 +18,43 @@ namespace mlx::cmd {
 // Each set of weights is loaded once, whatever number of names it is served under.
 class ServeModels {
  public:
-  // `words`: MODEL or NAME=MODEL. `cache`: how keys and values are kept.
-  ServeModels(std::vector<std::string> words, kernels::DType cache, Context& context);
+  // `words`: MODEL or NAME=MODEL. `cache`: how keys and values are kept. `bounds`: beyond which a version that has
+  // taken another one's place is rolled back.
+  ServeModels(std::vector<std::string> words, kernels::DType cache, std::vector<ReleaseBound> bounds, Context& context);
 
   // Throws kUsage for two of one name, and as open_model().
   std::vector<serve::ModelSpec> load();
   const std::vector<std::string>& titles() const { return titles_; }  // of what was loaded: "clf@v2"
   kernels::Backend backend() const { return backend_; }
   // Where an alias has moved since, loads its version and hands it to the server. Runs on another thread, while no
-  // other one uses the repository. What cannot be served is told once, and tried again.
+  // other one uses the repository. What cannot be served is told once, and tried again. A version
+  // beyond the bounds is rolled back.
   void look(serve::Control& control);
 
  private:
   struct Served {
-    std::string word;            // without NAME=
-    std::string name{};          // that requests call it by
-    bool renamed = false;        // by NAME=
-    std::string title{};         // of what is served, "clf@v2"
-    std::string digest{};        // of the version that is served
-    bool by_alias = false;       // so that it may move
+    std::string word;      // without NAME=
+    std::string name{};    // that requests call it by
+    bool renamed = false;  // by NAME=
+    std::string title{};   // of what is served, "clf@v2"
+    std::string digest{};  // of the version that is served
+    std::string alias{};   // in it, which may move; "" for none
+    registry::Version version{};
+    std::shared_ptr<serve::ModelMetrics> metrics{};
+    ReleaseGuard guard{{}};
+    bool taken_back = false;     // the alias was moved back to what is served then
     std::string told{};          // why the alias, or its version, is not served
     std::string refused{};       // the version that cannot be served
     double wait = 0, again = 0;  // until it is tried again
   };
   serve::ModelSpec load(Served& served);
   void follow(Served& served, serve::Control& control);
+  void take_back_if_broken(Served& served, serve::Control& control);
   std::shared_ptr<const infer::Model> known(const std::string& digest) const;
 
   Context& context_;
   kernels::DType cache_;
+  std::vector<ReleaseBound> bounds_;
   kernels::Backend backend_;
   std::vector<std::string> words_, titles_;
   std::vector<Served> served_;

@@ -1,4 +1,6 @@
 // Models of images and rows: requests become examples, which are computed in batches.
+#include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "base/clock.h"
@@ -41,7 +43,10 @@ class BatchedModel final : public ServedModel {
     }
     job->done = [this, parsed, exchange, started](const std::shared_ptr<Job>& done) {
       Reply reply = answer(*parsed, *done);
-      metrics_->inference(seconds_now() - started);
+      if (reply.status < 500)
+        metrics_->inference(seconds_now() - started);
+      else
+        metrics_->failed();
       exchange->reply(std::move(reply));
     };
     if (!batcher_.submit(std::move(job)))
@@ -59,6 +64,8 @@ class BatchedModel final : public ServedModel {
 
   Reply answer(const InferRequest& request, const Job& job) const {
     if (!job.error.empty()) return error_reply(500, job.error);
+    if (!std::ranges::all_of(job.logits, [](float x) { return std::isfinite(x); }))
+      return error_reply(500, fmt::format("{}: the model's outputs are not finite", spec().name));
     infer::Answers answers;
     infer::append_answers(model(), {job.logits.data(), job.examples.count, signature().width()}, answers);
     Reply reply = infer_answer(request, signature(), answers, {spec().name, spec().version});

@@ -67,8 +67,10 @@ void Embeddings::work() {
       // Its exchange is let go.
     } catch (const Error& error) {
       const bool of_model = error.kind == ErrorKind::kCorrupt;
+      if (of_model) metrics_.failed();
       job.exchange->reply(of_model ? error_reply(500, error.message) : error_reply(error));
     } catch (const std::exception& error) {
+      metrics_.failed();
       job.exchange->reply(error_reply(500, error.what()));
     }
   }

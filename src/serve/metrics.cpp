@@ -96,6 +96,16 @@ void ModelMetrics::refused() {
   ++counts_.refused;
 }
 
+void ModelMetrics::failed() {
+  const std::lock_guard lock(mutex_);
+  ++counts_.failed;
+}
+
+void ModelMetrics::rolled_back() {
+  const std::lock_guard lock(mutex_);
+  ++counts_.rolled_back;
+}
+
 ModelCounts ModelMetrics::counts() const {
   const std::lock_guard lock(mutex_);
   return counts_;
@@ -138,6 +148,10 @@ std::string Metrics::text(const std::vector<ModelSample>& models, std::size_t we
   each(out, "mlx_release_refused_total", "counter",
        "Attempts to serve another version that failed, such as for golden outputs.", models,
        [](const ModelSample& m) { return m.counts.refused; });
+  each(out, "mlx_release_rolled_back_total", "counter", "Versions that --rollback-on has taken back.", models,
+       [](const ModelSample& m) { return m.counts.rolled_back; });
+  each(out, "mlx_model_errors_total", "counter", "Requests that a model answered with an error of its own.", models,
+       [](const ModelSample& m) { return m.counts.failed; });
   each(out, "mlx_compute_seconds_total", "counter", "Time spent computing batches and texts.", models,
        [](const ModelSample& m) { return m.counts.compute_seconds; });
   each(out, "mlx_queue_examples", "gauge", "Examples or texts that wait to be computed.", models,

@@ -19,7 +19,8 @@ struct Histogram {
 };
 
 struct ModelCounts {
-  std::uint64_t examples = 0, tokens = 0, proposed = 0, accepted = 0, shared = 0, replaced = 0, refused = 0;
+  std::uint64_t examples = 0, tokens = 0, proposed = 0, accepted = 0, shared = 0, replaced = 0, refused = 0, failed = 0,
+                rolled_back = 0;
   double compute_seconds = 0;
   Histogram latency{{0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}};
   Histogram batches{{1, 2, 4, 8, 16, 32, 64, 128, 256}};
@@ -35,6 +36,8 @@ class ModelMetrics {
   void shared(std::int64_t tokens);                           // of prompts, that were not computed again
   void replaced();                                            // another version has taken the model's place
   void refused();                                             // another version could not take it
+  void failed();       // a request was answered with an error that is the model's fault
+  void rolled_back();  // the alias went back from the version
   ModelCounts counts() const;
 
  private:

@@ -233,9 +233,11 @@ void TextModel::end(Running& text, const std::exception_ptr& error, const infer:
     metrics_->generated(text.tokens, seconds_now() - text.started);
   } catch (const Error& failure) {
     const bool of_model = failure.kind == ErrorKind::kCorrupt;
+    if (of_model) metrics_->failed();
     text.job.answer->failed(of_model ? error_reply(500, fmt::format("{}: {}", spec().name, failure.message))
                                      : error_reply(failure));
   } catch (const std::exception& failure) {
+    metrics_->failed();
     text.job.answer->failed(error_reply(500, failure.what()));
   }
 }

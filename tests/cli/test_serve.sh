@@ -73,7 +73,7 @@ server=""
 # Another version takes the place of the one that is served when its alias moves, and no request fails.
 mlx promote clf@v1 production >/dev/null 2>&1
 mlx train --set train.epochs=1 >/dev/null 2>&1
-start clf@production fixed=clf@v1 --listen 127.0.0.1:0
+start clf@production fixed=clf@v1 --listen 127.0.0.1:0 --rollback-on errors=20%,p99=20s
 python3 - "$work/ready.json" "$work" <<'PY' &
 import http.client, json, os, sys, time
 ready, work = json.load(open(sys.argv[1])), sys.argv[2]
@@ -127,6 +127,40 @@ has "$(cat "$work/serve.err")" "the version before is still served"
 same "$(curl -sS "$url/v2/models/clf" | jq -r '.versions[0]')" 1
 curl -sS "$url/metrics" | grep -q '^mlx_release_refused_total{model="clf"} [1-9]' || fail "a refused release is not counted"
 error 1 "golden outputs" mlx serve clf@v2 --listen 127.0.0.1:0
+# One whose answers are errors is taken back.
+mlx checkout clf@v1 --to nan >/dev/null
+python3 - <<'PY'
+import struct
+data = bytearray(open("nan/weights.safetensors", "rb").read())
+data[-4:] = struct.pack("<f", float("nan"))
+open("nan/weights.safetensors", "wb").write(data)
+PY
+mlx import model nan --name clf >/dev/null 2>&1
+mlx promote clf@v1 production >/dev/null 2>&1
+mlx promote clf@v3 production >/dev/null 2>&1
+python3 - "$url" <<'PY' || fail "the bad version was not taken back: $(cat "$work/serve.err")"
+import http.client, json, sys, time
+connection = http.client.HTTPConnection(sys.argv[1].removeprefix("http://"), timeout=20)
+body = json.dumps({"inputs": [{"name": "images", "shape": [1, 6, 6, 1], "datatype": "UINT8", "data": [7] * 36}]})
+seen, end = [], time.time() + 20
+while time.time() < end:
+    connection.request("POST", "/v2/models/clf/infer", body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    answer.read()
+    if seen[-1:] != [answer.status]:
+        seen.append(answer.status)
+    if seen[-2:] == [500, 200]:
+        sys.exit(0)
+    time.sleep(0.01)
+sys.exit(f"answers were {seen}")
+PY
+has "$(cat "$work/serve.err")" "clf@production: rolled back from clf@v3 to clf@v1: "
+has "$(mlx audit log)" "rollback from v3: mlx serve: "
+has "$(mlx show clf@production)" "clf@v1"
+curl -sS "$url/metrics" | grep -q '^mlx_release_rolled_back_total{model="clf"} 1' || fail "a release that was taken back is not counted"
+for bounds in errors=1 errors=100% p0=1s p99=0ms p99=5 latency=1ms errors=1%, =1%; do
+  error 2 "--rollback-on: '" mlx serve clf@v1 --listen 127.0.0.1:0 --rollback-on "$bounds"
+done
 python3 -c 'import sqlite3; db = sqlite3.connect(".mlx/meta.db"); db.execute("DELETE FROM attachments WHERE kind = \"golden\""); db.commit()'
 kill -TERM "$server"
 wait "$server" || fail "ended with $?"
