@@ -88,12 +88,18 @@ std::string main_metric_text(const train::Evaluation& e) {
   return name + " not defined";
 }
 
+// Shares of right answers in per cent, as a training prints them.
+std::string metric_text(const std::string& name, double value) {
+  if (name == "accuracy" || name == "top5_accuracy") return fmt::format("{} {:.2f} %", name, 100 * value);
+  return fmt::format("{} {:.6g}", name, value);
+}
+
 void print_metrics(const train::Evaluation& e, Context& context) {
   auto metrics = e.metrics;
   std::ranges::sort(metrics);  // by name, as a stored evaluation has them
   std::string line;
   for (const auto& [name, value] : metrics)
-    if (name != train::main_metric(e)) line += fmt::format("{}{} {:.6g}", line.empty() ? "  " : ", ", name, value);
+    if (name != train::main_metric(e)) line += (line.empty() ? "  " : ", ") + metric_text(name, value);
   if (!line.empty()) context.line(line);
 }
 

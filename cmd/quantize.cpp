@@ -170,12 +170,13 @@ int run_quantize(const QuantizeOptions& options, Context& context) {
                  {"from", outcome.from.name()},        {"model", outcome.to.name()},
                  {"digest", outcome.to.digest.text()}, {"bytes_before", outcome.from.bytes},
                  {"bytes", outcome.to.bytes}};
-    for (const char* const key : {"layers", "layers_left", "layers_in_small_blocks", "quantization"})
+    for (const char* const key : {"precision", "layers", "layers_left", "layers_in_small_blocks", "quantization"})
       if (summary.contains(key)) json[key] = summary[key];
     context.json(json);
   }
-  context.line(fmt::format("{}  {}  {} of {}{}", context.bold(outcome.to.name()), outcome.to.digest.brief(), options.to,
-                           outcome.from.name(), outcome.unchanged ? "  " + context.green("unchanged") : ""));
+  context.line(fmt::format("{}  {}  {} of {}{}", context.bold(outcome.to.name()), outcome.to.digest.brief(),
+                           summary.value("precision", options.to), outcome.from.name(),
+                           outcome.unchanged ? "  " + context.green("unchanged") : ""));
   context.line(fmt::format("  {} -> {} ({:.3f} of it)", format_bytes(outcome.from.bytes),
                            format_bytes(outcome.to.bytes), ratio));
   if (summary.contains("quantization")) print_quantization(context, summary["quantization"], context.verbose());

@@ -34,7 +34,7 @@ QuantizeOutcome run(registry::Repository& repository, const QuantizeOptions& opt
     const store::ManifestSummary made =
         work::store_output(run, {from.artifact, model.precision + " of " + from.name(), from.digest},
                            [&](store::Store& store) { return nn::store_model(store, model); });
-    summary["bytes"] = made.bytes, summary["bytes_before"] = from.bytes;
+    summary["bytes"] = made.bytes, summary["bytes_before"] = from.bytes, summary["precision"] = model.precision;
     return summary;
   };
   const work::Outcome done = work::run_once(repository, work, body, progress);

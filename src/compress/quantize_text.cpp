@@ -181,7 +181,10 @@ class TextQuantizer {
     record["bytes"] = stored.bytes;
     run.attachments.push_back(
         {stored.id, "quantization", held_out_.version.digest.text() + "#" + held_out_.split, canonical(record)});
-    Json summary = {{"bytes", stored.bytes}, {"bytes_before", from_.bytes}, {"quantization", std::move(record)}};
+    Json summary = {{"bytes", stored.bytes},
+                    {"bytes_before", from_.bytes},
+                    {"precision", made.precision},
+                    {"quantization", std::move(record)}};
     add_layer_counts(static_cast<std::int64_t>(layers.layers.size()), layers.left, layers.small, summary);
     return summary;
   }

@@ -42,6 +42,7 @@ quantize() { mlx quantize lm@v1 --calibrate data/words --examples 24 "$@"; }
 # Each method: what it loses is in the answer, in `show` and in `diff`; eight bits lose less.
 for method in rtn gptq awq; do
   expect 0 quantize --to int4 --method $method --json
+  same "$(json "d['precision']")" int4
   same "$(json "d['unchanged'], d['quantization']['method'], d['bytes'] < 0.4 * d['bytes_before']")" "(False, '$method', True)"
   same "$(json "len(d['quantization']['layers']), {l['type'] for l in d['quantization']['layers']}")" "(9, {'int4'})"
   same "$(json "all(0 < l['error'] < 0.3 for l in d['quantization']['layers'])")" True
@@ -91,6 +92,7 @@ same "$(json "d['quantization']['kl_divergence'] <= $kl / 2, {l['type'] for l in
 same "$(json "all('gain' in l for l in d['quantization']['layers'])")" True
 version=$(json "d['model']")
 expect 0 mlx eval "$version" --data data/words --split valid
+[[ $out =~ "  accuracy "[0-9]+\.[0-9][0-9]" %, " ]] || fail "a share of right answers that is not in per cent: $out"
 expect 0 mlx predict "$version" --prompt "mill sto" --temperature 0 --max-tokens 2
 same "$out" ne
 expect 0 mlx show "$version"
@@ -186,6 +188,13 @@ expect 0 mlx show "$(json "d['model']")" --json
 same "$(json "d['model']['precision']")" q5_0
 expect 0 mlx quantize Qwen3@v1 --to q4_k
 has "$err" "have blocks or groups of 32"
+# bug: the answer called it q4_k, the log q5_0.
+has "$out" "q5_0 of Qwen3@v1"
+version=$(cut -d' ' -f1 <<<"$out")
+expect 0 mlx log "$version" --oneline
+has "$out" "q5_0 of Qwen3@v1"
+expect 0 mlx quantize Qwen3@v1 --to q4_k --json
+same "$(json "d['unchanged'], d['precision']")" "(True, 'q5_0')"
 rm theirs/Phi3/tokenizer.json
 expect 0 mlx import model theirs/Phi3 --name bare
 error 2 "the model has no tokenizer" mlx quantize bare --method gptq --calibrate data/mill
