@@ -12,7 +12,7 @@
 namespace mlx::cmd {
 
 // Whether `word` names a folder with a model and not a version: if it begins like a path (./, ../, /) in any
-// case, else if there is no version of this name.
+// case, else if there is no version of this name. Throws kNotFound for models of other programs, with what to do.
 bool names_model_folder(const std::string& word, Context& context);
 
 struct AskedModel {

@@ -8,6 +8,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/text.h"
 #include "cmd/backend.h"
 #include "graph/passes/passes.h"
 
@@ -51,7 +54,10 @@ int run_predict(const PredictOptions& options, Context& context) {
     fail(ErrorKind::kUsage, "--prompt and `-`, standard input, are both the prompt: say one of them");
   const std::string& family = model.about().family;
   if (!options.inputs.empty() && !prompts)
-    fail(ErrorKind::kUsage, "{} is of family '{}' and takes no files", asked.version.name(), family);
+    throw Error(ErrorKind::kUsage, fmt::format("{} is of family '{}' and takes no files", asked.version.name(), family),
+                takes == infer::Takes::kText
+                    ? "the text to continue is --prompt TEXT, or else standard input; --embed and --chat take files"
+                    : "");
   if (takes == infer::Takes::kText) return predict_text(options, inputs, context);
   throw Error(
       ErrorKind::kUsage,
@@ -60,6 +66,14 @@ int run_predict(const PredictOptions& options, Context& context) {
 }
 
 }  // namespace
+
+std::string read_text_file(const std::string& input, std::size_t most, Context& context) {
+  const std::string path = join_path(context.folder(), input);
+  if (!path_exists(path))
+    throw Error(ErrorKind::kNotFound, fmt::format("{}: no such file", printable(input)),
+                "a text itself is given with --prompt TEXT");
+  return std::string(as_text(read_regular_file(path, most)));
+}
 
 Command add_predict() {
   auto options = std::make_shared<PredictOptions>();

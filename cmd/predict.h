@@ -56,7 +56,9 @@ inline kernels::DType cache_of(const PredictOptions& options) {
 std::int64_t vocabulary_of(const infer::Model& model);                                             // of one of text
 std::vector<std::int32_t> given_tokens(const PredictOptions& options, std::int64_t vocabulary);    // --tokens
 int predict_logits(const PredictOptions& options, const PredictInputs& inputs, Context& context);  // --logits
-int predict_embed(const PredictOptions& options, AskedModel asked, Context& context);              // --embed
+// An INPUT that holds text. Throws kNotFound with a hint at --prompt, for those who wrote the text itself.
+std::string read_text_file(const std::string& input, std::size_t most, Context& context);
+int predict_embed(const PredictOptions& options, AskedModel asked, Context& context);  // --embed
 int predict_text(const PredictOptions& options, const PredictInputs& inputs, Context& context);
 int predict_chat(const PredictOptions& options, const PredictInputs& inputs, Context& context);  // --chat
 infer::Sampling checked_sampling(const PredictOptions& options);  // kUsage for what is out of range

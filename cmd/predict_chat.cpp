@@ -12,9 +12,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/fd.h"
 #include "base/json.h"
-#include "base/path.h"
 #include "base/text.h"
 #include "cmd/cli/model_text.h"
 #include "cmd/cli/standard_input.h"
@@ -73,9 +71,8 @@ Json given_messages(const PredictOptions& options, Context& context) {
   }
   const bool file = !options.inputs.empty() && options.inputs[0] != "-";
   const std::string what = file ? printable(options.inputs[0]) : "standard input";
-  const std::string text =
-      file ? std::string(as_text(read_regular_file(join_path(context.folder(), options.inputs[0]), kLongestMessages)))
-           : read_standard_input(kLongestMessages, context.progress().interruption());
+  const std::string text = file ? read_text_file(options.inputs[0], kLongestMessages, context)
+                                : read_standard_input(kLongestMessages, context.progress().interruption());
   Json given;
   try {
     given = parse_json(text, what);

@@ -59,19 +59,16 @@ std::vector<PlacedText> texts_of(const PredictOptions& options, Context& context
     out.push_back({options.prompt, "--prompt"});
     return out;
   }
-  for (const std::string& input : options.inputs) {
-    const bool standard = input == "-";
-    const Interruption& interruption = context.progress().interruption();
-    if (standard) {
-      add_lines(read_standard_input(kMostText, interruption), "standard input", out);
-    } else {
-      const Bytes bytes = read_regular_file(join_path(context.folder(), input), kMostText);
-      add_lines(std::string(as_text(bytes)), printable(input), out);
-    }
+  const std::vector<std::string> standard{"-"};
+  for (const std::string& input : options.inputs.empty() ? standard : options.inputs) {
+    if (input == "-")
+      add_lines(read_standard_input(kMostText, context.progress().interruption()), "standard input", out);
+    else
+      add_lines(read_text_file(input, kMostText, context), printable(input), out);
   }
   if (out.empty())
     throw Error(ErrorKind::kUsage, "--embed: there is no text",
-                "--prompt TEXT is one, and files have one in each line; `-` is standard input");
+                "--prompt TEXT is one, and files have one in each line, and so has standard input without them");
   return out;
 }
 

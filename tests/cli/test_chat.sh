@@ -108,6 +108,7 @@ error 2 "--chat and --tokens do not go together" mlx predict lm --chat --tokens 
 error 2 "--chat and --out do not go together" mlx predict lm --chat -p river --out x.csv
 error 2 "--system is for --chat" mlx predict lm --system mill -p river
 error 2 "both what the model answers" mlx predict lm --chat messages.json -p river
+error 3 "--prompt TEXT" mlx predict lm --chat "old stone"
 error 2 "message of the role system" mlx predict lm --chat messages.json --system mill
 error 2 "--temperature: expected" mlx predict lm --chat -p river --temperature -1
 error 2 "not UTF-8" mlx predict lm --chat -p $'\xff'

@@ -74,6 +74,7 @@ done
 code=0
 printf 'the mill\nold\n' | mlx predict llama - --embed piped.npy 2>/dev/null || code=$?
 same "$code" 0
+same "$(printf 'the mill\nold\n' | mlx predict llama --embed - -q | wc -l)" 2 # without INPUT too
 check "assert list(npy('piped.npy')) == [npy('rows.npy')[i] for i in (0, 2)]" "standard input"
 sum=$(sha256sum <rows.npy)
 expect 0 env MLX_THREADS=1 "$mlx_binary" predict llama texts.txt --embed rows.npy
@@ -104,6 +105,17 @@ refused 2 "--pooling and --normalize are for --embed" llama -p old --pooling mea
 refused 2 "there is no text" llama --embed none.npy
 refused 2 "--prompt is the text: leave out the files" llama texts.txt -p old --embed none.npy
 refused 3 "nothing.txt" llama nothing.txt --embed none.npy
+refused 3 "--prompt TEXT" llama "the old mill" --embed none.npy
+refused 2 "--prompt TEXT" llama "the old mill"
+# Models of other programs are to be imported first, however they are written.
+for place in ./theirs/llama theirs/llama "$PWD/theirs/llama"; do
+  refused 3 "\`mlx import model $place\`" "$place" -p old
+  has "$err" "a model's folder of another program"
+done
+: >x.gguf
+for place in x.gguf ./x.gguf; do refused 3 "x.gguf: a GGUF file of another program" $place -p old; done
+error 3 "mlx import model ./x.gguf" mlx eval ./x.gguf --data questions.jsonl
+error 3 "mlx import model theirs/llama" mlx serve theirs/llama
 refused 2 "expected integers from 0 to 10" llama --tokens "1 11" --embed none.npy
 refused 2 "--tokens: 65 tokens, the model takes 64" llama --tokens "$(printf '1 %.0s' {1..65})" --embed none.npy
 printf 'old\n%s\n' "$(printf 'mill %.0s' {1..70})" >long.txt
