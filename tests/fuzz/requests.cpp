@@ -2,6 +2,7 @@
 // text is shown and its calls are found the same, whatever pieces it comes in.
 #include "base/json.h"
 #include "fuzz.h"
+#include "serve/encoded_body.h"
 #include "serve/infer_request.h"
 #include "serve/protocols/json_fields.h"
 #include "serve/protocols/openai_request.h"
@@ -51,6 +52,15 @@ void tensors(const std::string& source, std::size_t json) {
   }
 }
 
+// A compressed body never becomes more than it may.
+void compressed(const std::string& source) {
+  constexpr std::size_t kMost = 4096;
+  fuzz::errors_are_fine(
+      [&] { fuzz::require(decoded_body("gzip", source, kMost).size() <= kMost, "a body is bounded"); });
+  fuzz::errors_are_fine(
+      [&] { fuzz::require(decoded_body("gzip", "\x1f\x8b" + source, kMost).size() <= kMost, "a body is bounded"); });
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -58,6 +68,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t first = input.byte() % 16 + 1, second = input.byte() % 16 + 1;
   const std::string source(as_text(input.rest()));
   bodies(source);
+  compressed(source);
   tensors(source, std::min<std::size_t>(source.size(), first * 16 + second));
   tensors(source, source.rfind('}') + 1);
   for (const bool tagged : {false, true}) {

@@ -149,6 +149,20 @@ def others(url):
     check("ollama", answer.message.content == lines == whole.content[0].text, answer)
     check("ollama's generate", theirs.generate(model="lm", prompt="Hello", options=options).response == lines)
     check("ollama's list", [m.model for m in theirs.list().models] == ["lm@v1"])
+    shown, listed = theirs.show("lm"), theirs.list().models[0]
+    check("ollama's show", shown.details == listed.details and "completion" in shown.capabilities and "tools" in shown.capabilities
+          and shown.modelinfo["general.parameter_count"] > 1000 and shown.modified_at == listed.modified_at, shown)
+    vectors = openai.OpenAI(base_url=url + "/v1", api_key="none").embeddings.create(model="lm", input=["Hello", "you"], encoding_format="float")
+    wanted = [each.embedding for each in vectors.data]
+    made = theirs.embed(model="lm", input=["Hello", "you"])
+    check("ollama's embed", [list(one) for one in made.embeddings] == wanted and made.prompt_eval_count == vectors.usage.prompt_tokens, made)
+    check("ollama's embeddings", list(theirs.embeddings(model="lm", prompt="Hello").embedding) == wanted[0])
+    check("ollama's embed, cut", len(theirs.embed(model="lm", input="a" * 5000).embeddings) == 1)
+    try:
+        theirs.embed(model="lm", input="a" * 5000, truncate=False)
+        check("ollama's errors", False)
+    except ollama.ResponseError as error:
+        check("ollama's errors", error.status_code == 400 and "the model takes" in error.error, error)
 
 
 def gone(url):
