@@ -77,8 +77,9 @@ Outside read_theirs(const std::string& place, bool is_file, const ModelOptions& 
       is_file ? nn::read_gguf(place, options.context) : nn::read_hugging_face(place, options.context);
   warn_of_nan(outside.not_finite, outside.tensors, context);
   if (!outside.model.preprocessing.tokenizer)
-    context.progress().warn(fmt::format("{} has no {}: the model takes --tokens, not text", printable(options.place),
-                                        is_file ? "tokenizer" : "tokenizer.json and no tokenizer.model"));
+    context.progress().warn(
+        fmt::format("{} has no {}: the model takes --tokens, not text", printable(options.place),
+                    is_file ? "tokenizer" : "tokenizer.json, no tokenizer.model and no vocabulary"));
   return {std::move(outside.model), std::move(outside.weights)};
 }
 

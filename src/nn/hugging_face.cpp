@@ -23,6 +23,7 @@
 #include "nn/model_json.h"
 #include "nn/outside_tensors.h"
 #include "nn/sentence_transformers.h"
+#include "nn/vocabulary_files.h"
 
 namespace mlx::nn {
 namespace {
@@ -188,17 +189,21 @@ LateTensors weights_of(const OutsideGraph& graph, std::shared_ptr<const OutsideT
   return late;
 }
 
+std::shared_ptr<const data::Tokenizer> read_tokenizer(const std::string& text, const std::string& what,
+                                                      const Described& model) {
+  auto tokenizer = std::make_shared<const data::Tokenizer>(data::Tokenizer::from_file(text, what));
+  if (tokenizer->size() > model.vocabulary)
+    fail(ErrorKind::kCorrupt, "{}: {} tokens, {} says {}", what, tokenizer->size(), kConfigFile, model.vocabulary);
+  return tokenizer;
+}
+
 std::shared_ptr<const data::Tokenizer> tokenizer_of(const std::string& folder, const Described& model) {
-  for (const char* const name : kTokenizerFiles) {
-    const std::optional<std::string> text = text_of(folder, name, kLongestTokenizer);
-    if (!text) continue;
-    const std::string what = printable(join_path(folder, name));
-    auto tokenizer = std::make_shared<const data::Tokenizer>(data::Tokenizer::from_file(*text, what));
-    if (tokenizer->size() > model.vocabulary)
-      fail(ErrorKind::kCorrupt, "{}: {} tokens, {} says {}", what, tokenizer->size(), kConfigFile, model.vocabulary);
-    return tokenizer;
-  }
-  return nullptr;
+  const auto read = [&](const std::string& name) { return text_of(folder, name, kLongestTokenizer); };
+  for (const char* const name : kTokenizerFiles)
+    if (const std::optional<std::string> text = read(name))
+      return read_tokenizer(*text, printable(join_path(folder, name)), model);
+  const std::optional<std::string> made = tokenizer_of_vocabulary_files(read, model.architecture, folder);
+  return made ? read_tokenizer(*made, printable(folder) + ": the vocabulary", model) : nullptr;
 }
 
 std::string prefix_of(const DecoderConfig& config, const OutsideTensors& outside) {

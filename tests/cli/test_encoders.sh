@@ -35,6 +35,24 @@ done
 expect 0 mlx import model theirs/BertModel
 has "$out" unchanged
 
+# A vocab.txt is the tokenizer that a tokenizer.json is, and the version holds that.
+folder BertModel theirs/words
+rm theirs/words/tokenizer.json
+printf '%s\n' '[PAD]' '[CLS]' '[SEP]' '[UNK]' the mill stone river by turns old >theirs/words/vocab.txt
+echo '{"mask_token": null}' >theirs/words/special_tokens_map.json
+expect 0 mlx import model theirs/words
+lacks "$err" "--tokens, not text"
+for model in BertModel words; do
+  echo "The mill turns, bý the ancient [SEP] river" | mlx tokenizer encode $model --special --jsonl >$model.tokens 2>/dev/null || fail "$model: no tokens"
+done
+cmp BertModel.tokens words.tokens || fail "vocab.txt: other tokens"
+mlx cat words:tokenizer.json | grep -q WordPiece || fail "the version has no tokenizer.json"
+echo '{"tokenizer_class": "TapexTokenizer"}' >theirs/words/tokenizer_config.json
+error 2 "vocab.txt: the tokenizer 'TapexTokenizer' is not supported" mlx import model theirs/words
+rm theirs/words/tokenizer_config.json
+ln -sf /etc/passwd theirs/words/vocab.txt
+error 5 "a symbolic link that leaves the folder" mlx import model theirs/words
+
 # A vector is made of a text's own states, and has the same bits alone and among others.
 expect 0 mlx predict BertModel -p "the mill turns" --logits states.npy --json
 same "$(json "d['tokens']")" "[1, 4, 5, 9, 2]"

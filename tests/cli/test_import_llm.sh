@@ -101,10 +101,28 @@ expect 0 mlx predict llama --tokens "0, 2 8 3" --temperature 0 --max-tokens 5 --
 same "$(json "d['texts'][0]['tokens']")" "$text"
 rm theirs/mistral/tokenizer.json
 expect 0 mlx import model theirs/mistral --name bare
-has "$err" "no tokenizer.json and no tokenizer.model"
+has "$err" "no tokenizer.json, no tokenizer.model and no vocabulary"
 error 2 "bare@v1 has no tokenizer" mlx predict bare -p text
 expect 0 mlx predict bare --tokens "1 2" --max-tokens 3 --temperature 0
 [[ $out =~ ^([0-9]+\ ){3}$ ]] || fail "expected three tokens: $out"
+
+# vocab.json and merges.txt: the version has a tokenizer.json, which goes out again.
+folder GPT2LMHeadModel theirs/pairs
+rm theirs/pairs/tokenizer.json
+echo '{"<|endoftext|>": 0, "o": 1, "l": 2, "d": 3, "Ġ": 4, "ol": 5, "old": 6, "Ġold": 7}' >theirs/pairs/vocab.json
+printf '#version: 0.2\no l\nol d\nĠ old\n' >theirs/pairs/merges.txt
+echo '{"<extra>": 8}' >theirs/pairs/added_tokens.json
+expect 0 mlx import model theirs/pairs
+same "$(printf 'old old<extra>d<|endoftext|>' | mlx tokenizer encode pairs 2>/dev/null)" "6 7 8 3 0"
+expect 0 mlx predict pairs -p "old old" --temperature 0 --max-tokens 3 --json
+expect 0 mlx export model pairs --format hf --out pairs-out
+mlx cat pairs:tokenizer.json | cmp - pairs-out/tokenizer.json || fail "another tokenizer.json went out"
+echo '{"<extra>": 9}' >theirs/pairs/added_tokens.json
+error 6 "added_tokens.json: '<extra>' has the number 9, in the vocabulary it is 8" mlx import model theirs/pairs
+echo '{"a": 8, "b": 9, "c": 10, "d e": 11}' >theirs/pairs/added_tokens.json
+error 6 "the vocabulary: 12 tokens, config.json says 11" mlx import model theirs/pairs
+rm theirs/pairs/merges.txt
+error 3 "vocab.json: there is no merges.txt beside it" mlx import model theirs/pairs
 
 # Evaluation reads text with its tokenizer.
 mkdir -p data/words
