@@ -27,7 +27,7 @@ struct ServeOptions {
   std::vector<std::string> models;
   std::string listen = "127.0.0.1:8080", speculate, cache = "f32";
   std::string tls_cert, tls_key, client_ca, keys, rollback_on;
-  std::int64_t max_batch = 64, max_body = 8 << 20, queue = 1024;
+  std::int64_t max_batch = 64, max_body = 8 << 20, queue = 1024, monitor = 0;
   double idle_timeout = 30, grace = 10;
   bool log = false, insecure = false;
 };
@@ -86,6 +86,7 @@ serve::ServerOptions server_options(const ServeOptions& options, Context& contex
   check_range("--max-batch", static_cast<double>(options.max_batch), 1, 4096);
   check_range("--max-body", static_cast<double>(options.max_body), 1, 1 << 30);
   check_range("--queue", static_cast<double>(options.queue), 1, 1 << 20);
+  if (options.monitor != 0) check_range("--monitor", static_cast<double>(options.monitor), 100, 1 << 30);
   check_range("--idle-timeout", options.idle_timeout, 0.1, 86400);
   check_range("--grace", options.grace, 0, 86400);
   serve::ServerOptions out;
@@ -189,7 +190,8 @@ int run_serve(const ServeOptions& options, Context& context) {
   ServeKeys keys(options.keys, context);
   server.keys = keys.now();
   require_secure(server, options);
-  ServeModels loader(options.models, infer::cache_named(options.cache), parse_release_bounds(options.rollback_on),
+  ServeModels loader({options.models, infer::cache_named(options.cache), parse_release_bounds(options.rollback_on),
+                      static_cast<std::uint64_t>(options.monitor)},
                      context);
   std::vector<serve::ModelSpec> specs = loader.load();
   for (const serve::ModelSpec& spec : specs) {
@@ -253,6 +255,9 @@ Command add_serve() {
              "How keys and values of texts are kept: half or about a quarter of the memory (default: f32)"),
       option("--rollback-on", "BOUNDS", options->rollback_on,
              "Move an alias back from a version that answers with more errors, or slower: errors=1%,p99=50ms"),
+      integer(
+          "--monitor", "N", options->monitor,
+          "Compare each N examples with what the model was trained on: metrics mlx_drift_…, and a warning on drift"),
       flag("--log", options->log, "One line on stderr for each request"),
   };
   command.examples = {

@@ -11,7 +11,9 @@
 #include "base/path.h"
 #include "cmd/asked_model.h"
 #include "cmd/backend.h"
+#include "cmd/cli/foreign_text.h"
 #include "cmd/golden.h"
+#include "cmd/model_reference.h"
 #include "infer/model.h"
 #include "registry/keys/trust.h"
 #include "registry/repository.h"
@@ -51,28 +53,27 @@ std::string alias_in(const std::string& word, const registry::Version& version) 
 
 }  // namespace
 
-ServeModels::ServeModels(std::vector<std::string> words, kernels::DType cache, std::vector<ReleaseBound> bounds,
-                         Context& context)
-    : context_(context),
-      cache_(cache),
-      bounds_(std::move(bounds)),
-      backend_(chosen_backend(context)),
-      words_(std::move(words)) {}
+ServeModels::ServeModels(Options options, Context& context)
+    : context_(context), options_(std::move(options)), backend_(chosen_backend(context)) {}
 
 std::vector<serve::ModelSpec> ServeModels::load() {
   std::vector<serve::ModelSpec> specs;
-  for (const std::string& word : words_) {
+  for (const std::string& word : options_.words) {
     const Word asked = split_word(word, context_);
     served_.push_back({.word = asked.model, .name = asked.name, .renamed = !asked.name.empty()});
     served_.back().metrics = std::make_shared<serve::ModelMetrics>();
-    served_.back().guard = ReleaseGuard(bounds_);
+    served_.back().guard = ReleaseGuard(options_.bounds);
     specs.push_back(load(served_.back()));
+    if (!served_.back().unwatched.empty())
+      throw Error(ErrorKind::kUsage, fmt::format("--monitor: {}", served_.back().unwatched),
+                  "serve such models without --monitor, by a server of their own");
     titles_.push_back(served_.back().title);
     for (std::size_t earlier = 0; earlier + 1 < specs.size(); ++earlier) {
       if (specs.back().name != specs[earlier].name) continue;
-      throw Error(ErrorKind::kUsage,
-                  fmt::format("{} and {} would both be served as '{}'", words_[earlier], word, specs[earlier].name),
-                  "write NAME=MODEL to serve one of them under another name");
+      throw Error(
+          ErrorKind::kUsage,
+          fmt::format("{} and {} would both be served as '{}'", options_.words[earlier], word, specs[earlier].name),
+          "write NAME=MODEL to serve one of them under another name");
     }
   }
   return specs;
@@ -92,7 +93,8 @@ serve::ModelSpec ServeModels::load(Served& served) {
     version = opened.version;
     spec.model = known(version->digest.text());
     if (!spec.model) {
-      spec.model = std::make_shared<const infer::Model>(std::move(opened.model), backend_, context_.pool(), cache_);
+      spec.model =
+          std::make_shared<const infer::Model>(std::move(opened.model), backend_, context_.pool(), options_.cache);
       models_[version->digest.text()] = spec.model;
     }
   }
@@ -112,11 +114,39 @@ serve::ModelSpec ServeModels::load(Served& served) {
   const bool selected = !served.renamed && !folder && served.word.find('@') != std::string::npos;
   if (selected) spec.reference = served.word;
   spec.created = version->time / 1'000'000;
+  served.live.reset(), served.unwatched.clear(), served.drifted.clear();
+  try {
+    if (options_.window > 0) served.live = spec.live = watcher(spec.model, *version);
+  } catch (const Error& error) {
+    served.unwatched = error.message;
+  }
   return spec;
+}
+
+std::shared_ptr<monitor::Live> ServeModels::watcher(const std::shared_ptr<const infer::Model>& model,
+                                                    const registry::Version& version) {
+  if (model->signature().takes == infer::Takes::kText)
+    fail(ErrorKind::kUsage, "{} is a model of text: what it is asked cannot be compared", version.name());
+  const monitor::Reference reference = training_reference(*model, version, false, context_);
+  return std::make_shared<monitor::Live>(model, reference, options_.window, monitor::DriftOptions{});
+}
+
+void ServeModels::tell_drift(Served& served, serve::Control& control) {
+  if (!served.live) return;
+  std::vector<std::string> drifted = served.live->state().drifted;
+  if (drifted == served.drifted) return;
+  std::string names;
+  for (const std::string& name : drifted) names += (names.empty() ? "" : ", ") + printable(name);
+  served.drifted = std::move(drifted);
+  if (names.empty())
+    control.say(fmt::format("{}: no drift any more", served.title));
+  else
+    control.warn(fmt::format("{}: drift in {}", served.title, names));
 }
 
 void ServeModels::look(serve::Control& control) {
   for (Served& served : served_) {
+    tell_drift(served, control);
     if (served.alias.empty()) continue;
     try {
       follow(served, control);
@@ -162,6 +192,8 @@ void ServeModels::follow(Served& served, serve::Control& control) {
     else
       served.guard.end();  // an older one is not taken back as well
     control.say(fmt::format("{} is {} now", served.word, served.title));
+    if (!served.unwatched.empty())
+      control.warn(fmt::format("--monitor: {} is not watched: {}", served.title, served.unwatched));
   }
   served.refused.clear();
   served.told.clear();

@@ -18,9 +18,13 @@ namespace mlx::cmd {
 // Each set of weights is loaded once, whatever number of names it is served under.
 class ServeModels {
  public:
-  // `words`: MODEL or NAME=MODEL. `cache`: how keys and values are kept. `bounds`: beyond which a version that has
-  // taken another one's place is rolled back.
-  ServeModels(std::vector<std::string> words, kernels::DType cache, std::vector<ReleaseBound> bounds, Context& context);
+  struct Options {
+    std::vector<std::string> words;      // MODEL or NAME=MODEL
+    kernels::DType cache{};              // how keys and values are kept
+    std::vector<ReleaseBound> bounds{};  // beyond which a version that has taken another one's place is rolled back
+    std::uint64_t window = 0;  // examples that are compared at once with what a model was trained on; 0: none are
+  };
+  ServeModels(Options options, Context& context);
 
   // Throws kUsage for two of one name, and as open_model().
   std::vector<serve::ModelSpec> load();
@@ -42,21 +46,26 @@ class ServeModels {
     registry::Version version{};
     std::shared_ptr<serve::ModelMetrics> metrics{};
     ReleaseGuard guard{{}};
-    bool taken_back = false;     // the alias was moved back to what is served then
-    std::string told{};          // why the alias, or its version, is not served
-    std::string refused{};       // the version that cannot be served
-    double wait = 0, again = 0;  // until it is tried again
+    bool taken_back = false;                // the alias was moved back to what is served then
+    std::string told{};                     // why the alias, or its version, is not served
+    std::string refused{};                  // the version that cannot be served
+    double wait = 0, again = 0;             // until it is tried again
+    std::shared_ptr<monitor::Live> live{};  // that watches it, if any does
+    std::vector<std::string> drifted{};     // columns of which was told
+    std::string unwatched{};                // why nothing watches it
   };
   serve::ModelSpec load(Served& served);
   void follow(Served& served, serve::Control& control);
   void take_back_if_broken(Served& served, serve::Control& control);
+  std::shared_ptr<monitor::Live> watcher(const std::shared_ptr<const infer::Model>& model,
+                                         const registry::Version& version);
+  static void tell_drift(Served& served, serve::Control& control);
   std::shared_ptr<const infer::Model> known(const std::string& digest) const;
 
   Context& context_;
-  kernels::DType cache_;
-  std::vector<ReleaseBound> bounds_;
+  Options options_;
   kernels::Backend backend_;
-  std::vector<std::string> words_, titles_;
+  std::vector<std::string> titles_;
   std::vector<Served> served_;
   std::map<std::string, std::weak_ptr<const infer::Model>> models_;  // by digest
 };

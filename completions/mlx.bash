@@ -962,7 +962,7 @@ _mlx_command() {
       esac
       ;;
     'serve')
-      options='-l --listen --tls-cert --tls-key --client-ca --keys --insecure --max-batch --max-body --queue --idle-timeout --grace --speculate --cache --rollback-on --log --json -C -q --quiet -v --verbose --color -h --help'
+      options='-l --listen --tls-cert --tls-key --client-ca --keys --insecure --max-batch --max-body --queue --idle-timeout --grace --speculate --cache --rollback-on --monitor --log --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         [0-9]*) kind=reference ;;
       esac
@@ -980,6 +980,7 @@ _mlx_command() {
         --speculate) kind=nothing ;;
         --cache) kind='choice f32 f16 q8' ;;
         --rollback-on) kind=nothing ;;
+        --monitor) kind=nothing ;;
         -C) kind=folder ;;
         --color) kind='choice auto always never' ;;
       esac

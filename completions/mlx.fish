@@ -996,6 +996,7 @@ complete -c mlx -n '__mlx_at "serve"' -l grace -x -d 'How long requests may take
 complete -c mlx -n '__mlx_at "serve"' -l speculate -x -d 'Texts that are alone propose what followed their last 2 to N tokens before: faster, the same text'
 complete -c mlx -n '__mlx_at "serve"' -l cache -x -a 'f32 f16 q8' -d 'How keys and values of texts are kept: half or about a quarter of the memory (default: f32)'
 complete -c mlx -n '__mlx_at "serve"' -l rollback-on -x -d 'Move an alias back from a version that answers with more errors, or slower: errors=1%,p99=50ms'
+complete -c mlx -n '__mlx_at "serve"' -l monitor -x -d 'Compare each N examples with what the model was trained on: metrics mlx_drift_…, and a warning on drift'
 complete -c mlx -n '__mlx_at "serve"' -l log -d 'One line on stderr for each request'
 complete -c mlx -n '__mlx_at "serve"' -l json -d 'Print one JSON document'
 complete -c mlx -n '__mlx_at "serve"' -s C -x -a '(__fish_complete_directories)' -d 'Run as if started in this folder'

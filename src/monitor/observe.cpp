@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "data/near.h"
@@ -16,6 +18,7 @@ namespace mlx::monitor {
 namespace {
 
 constexpr std::int64_t kBatch = 256;
+constexpr std::string_view kUnknown = "(unknown to the model)";
 
 // Of a line of text.
 const std::vector<Column> kTextColumns = {{"length"},   {"words"},       {"digits"},
@@ -88,8 +91,7 @@ void add_row(const data::RowView& row, const data::RowSchema& schema, Items& to)
     const std::int32_t code = row.codes[codes++];
     if (code == data::kNoCode) continue;
     const bool known = code >= 0;
-    to.add(i, known ? std::string_view(schema.features[i].values[static_cast<std::size_t>(code)])
-                    : std::string_view("(unknown to the model)"));
+    to.add(i, known ? std::string_view(schema.features[i].values[static_cast<std::size_t>(code)]) : kUnknown);
   }
 }
 
@@ -124,6 +126,42 @@ void add_line(std::string_view line, double words, Items& to) {
   const double values[] = {length, words, digits / all, capitals / all, marks / all, others / all};
   for (std::size_t i = 0; i < std::size(values); ++i) to.add(i, values[i]);
   to.next();
+}
+
+// Points become what write_features() makes of them; those that are the same then are joined.
+void normalise(const data::Column& column, ColumnReference& reference) {
+  ColumnReference out;
+  out.column = reference.column;
+  for (std::size_t i = 0; i < reference.points.size(); ++i) {
+    const auto point = static_cast<double>(static_cast<float>((reference.points[i] - column.mean) / column.std));
+    if (i > 0 && point <= out.points.back()) {
+      out.counts.back() += reference.counts[i];
+      continue;
+    }
+    out.points.push_back(point), out.counts.push_back(reference.counts[i]);
+    if (i == 0) out.points[0] = std::nextafter(static_cast<float>(point), -std::numeric_limits<float>::infinity());
+  }
+  out.counts.push_back(reference.counts.back());
+  if (column.indicator)
+    out.missing = reference.missing;
+  else
+    out.counts[out.cell_of(0)] += reference.missing;  // they are the mean, 0
+  reference = std::move(out);
+}
+
+void add_fed_row(const float* features, const data::RowSchema& schema, Items& to) {
+  for (std::size_t i = 0; i < schema.features.size(); ++i) {
+    const data::Column& column = schema.features[i];
+    if (column.is_number()) {
+      if (!column.indicator || features[1] == 0) to.add(i, static_cast<double>(features[0]));
+      features += column.indicator ? 2 : 1;
+      continue;
+    }
+    const float* const end = features + column.values.size();
+    const float* const found = std::find(features, end, 1.0f);
+    to.add(i, found == end ? kUnknown : std::string_view(column.values[static_cast<std::size_t>(found - features)]));
+    features = end;
+  }
 }
 
 }  // namespace
@@ -190,6 +228,34 @@ void observe_images(const infer::Model& model, const data::Dataset& images, Part
     progress.advance(static_cast<std::uint64_t>(batch->count));
   }
   progress.end();
+}
+
+std::vector<ColumnReference> as_fed(const infer::Model& model, std::vector<ColumnReference> columns) {
+  if (!model.about().preprocessing.rows) return columns;
+  const data::RowSchema& schema = *model.about().preprocessing.rows;
+  for (std::size_t i = 0; i < schema.features.size(); ++i) {
+    if (columns[i].column.number)
+      normalise(schema.features[i], columns[i]);
+    else
+      columns[i].counts.back() += std::exchange(columns[i].missing, 0);
+  }
+  return columns;
+}
+
+void observe_fed(const infer::Model& model, const float* examples, const infer::Logits& logits, Items& to) {
+  AnswerColumns answers(model);
+  answers.take(logits);
+  const data::Preprocessing& preprocessing = model.about().preprocessing;
+  const std::int64_t size = model.signature().example;
+  for (std::int64_t i = 0; i < logits.rows; ++i) {
+    const float* const example = examples + i * size;
+    if (preprocessing.rows)
+      add_fed_row(example, *preprocessing.rows, to);
+    else
+      add_image(example, static_cast<std::size_t>(size), preprocessing.normalization, to);
+    answers.add(i, to);
+    to.next();
+  }
 }
 
 void observe_text(const data::StoredSplit& split, Items& to, Progress& progress) {

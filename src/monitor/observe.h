@@ -9,6 +9,7 @@
 #include "data/rows.h"
 #include "data/splits.h"
 #include "infer/model.h"
+#include "infer/session.h"
 #include "monitor/reference.h"
 
 namespace mlx::monitor {
@@ -25,6 +26,12 @@ void observe_rows(const infer::Model& model, const data::Rows& rows, Parts parts
 void observe_images(const infer::Model& model, const data::Dataset& images, Parts parts, Items& to, Progress& progress);
 // Lines of text that are not empty. No answers: a model of text has none that could be compared.
 void observe_text(const data::StoredSplit& split, Items& to, Progress& progress);
+
+// The same of examples that a model of images or rows was fed, as the network got them, and of its outputs. Their cells
+// are those of as_fed(): numbers are in the network's units, and a missing value is what stood in its place, unless the
+// model marks it.
+std::vector<ColumnReference> as_fed(const infer::Model& model, std::vector<ColumnReference> columns);
+void observe_fed(const infer::Model& model, const float* examples, const infer::Logits& logits, Items& to);
 
 // The schema by which rows are read to be looked at: what is missing is counted, and no error.
 data::RowSchema lenient(data::RowSchema schema);

@@ -48,6 +48,8 @@ class BatchedModel final : public ServedModel {
       else
         metrics_->failed();
       exchange->reply(std::move(reply));
+      if (spec().live && done->error.empty())
+        spec().live->answered(std::move(done->examples.values), std::move(done->logits));
     };
     if (!batcher_.submit(std::move(job)))
       exchange->reply(full_reply(fmt::format("{} examples are waiting; try again later", batcher_.waiting())));

@@ -49,6 +49,31 @@ void each(Out out, const char* name, const char* type, const char* help, const s
     fmt::format_to(out, "{}{{model=\"{}\"}} {}\n", name, label(model.model), value_of(model));
 }
 
+void write_drift(Out out, const std::vector<ModelSample>& models) {
+  std::vector<ModelSample> watched;
+  std::ranges::copy_if(models, std::back_inserter(watched), [](const ModelSample& m) { return m.drift.has_value(); });
+  if (watched.empty()) return;
+  const auto columns = [&](const char* name, const char* help, auto value) {
+    describe(out, name, "gauge", help);
+    for (const ModelSample& m : watched)
+      for (const monitor::ColumnDrift& column : m.drift->columns)
+        fmt::format_to(out, "{}{{model=\"{}\",feature=\"{}\"}} {}\n", name, label(m.model), label(column.column.name),
+                       value(m, column));
+  };
+  columns("mlx_drift_psi", "Population stability index of the last window against the training data.",
+          [](const ModelSample&, const monitor::ColumnDrift& column) { return column.psi; });
+  columns("mlx_drift", "1 where several windows in turn differed from the training data.",
+          [](const ModelSample& m, const monitor::ColumnDrift& column) {
+            return std::ranges::count(m.drift->drifted, column.column.name);
+          });
+  each(out, "mlx_drift_examples_total", "counter", "Examples that were compared with the training data.", watched,
+       [](const ModelSample& m) { return m.drift->items; });
+  each(out, "mlx_drift_dropped_total", "counter", "Examples that were not, as too many waited.", watched,
+       [](const ModelSample& m) { return m.drift->dropped; });
+  each(out, "mlx_drift_windows_total", "counter", "Windows of examples that were judged.", watched,
+       [](const ModelSample& m) { return m.drift->windows; });
+}
+
 }  // namespace
 
 void Histogram::add(double value) {
@@ -156,6 +181,7 @@ std::string Metrics::text(const std::vector<ModelSample>& models, std::size_t we
        [](const ModelSample& m) { return m.counts.compute_seconds; });
   each(out, "mlx_queue_examples", "gauge", "Examples or texts that wait to be computed.", models,
        [](const ModelSample& m) { return m.queued; });
+  write_drift(out, models);
   describe(out, "mlx_weights_bytes", "gauge", "Bytes of all weights and their packed forms; shared ones count once.");
   fmt::format_to(out, "mlx_weights_bytes {}\n", weights_bytes);
   const std::lock_guard lock(mutex_);

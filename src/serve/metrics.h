@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "monitor/live.h"
 
 namespace mlx::serve {
 
@@ -50,6 +53,7 @@ struct ModelSample {
   std::string model, version, digest, precision;
   std::int64_t queued = 0;
   ModelCounts counts;
+  std::optional<monitor::Live::State> drift{};  // of one that is watched
 };
 
 // Of the server.

@@ -11,6 +11,7 @@
 
 #include "infer/golden.h"
 #include "infer/model.h"
+#include "monitor/live.h"
 #include "serve/access.h"
 
 namespace mlx::serve {
@@ -24,6 +25,7 @@ struct ModelSpec {
   std::shared_ptr<const infer::Model> model;
   std::string reference = {};  // what it was asked for by, "clf@production"; requests may call it that, too
   std::int64_t created = 0;    // seconds since 1970; 0: not known
+  std::shared_ptr<monitor::Live> live = {};    // sees what it answers, for models of images and rows; may be null
   std::shared_ptr<ModelMetrics> metrics = {};  // that go on with those of the version before; null: new ones
   // What the model must answer before it is served, with names for messages.
   std::vector<std::pair<std::string, infer::Golden>> golden = {};

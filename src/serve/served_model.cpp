@@ -8,7 +8,9 @@
 namespace mlx::serve {
 
 ModelSample ServedModel::sample() const {
-  return {spec_.name, spec_.version, spec_.digest, model().about().precision, waiting(), metrics_->counts()};
+  ModelSample out{spec_.name, spec_.version, spec_.digest, model().about().precision, waiting(), metrics_->counts()};
+  if (spec_.live) out.drift = spec_.live->state();
+  return out;
 }
 
 std::string ServedModel::version_header() const {

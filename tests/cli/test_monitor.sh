@@ -202,3 +202,46 @@ same "$(json "[c['column'] for c in d['columns']], d['drift']")" \
 expect 1 mlx monitor gpt --data ./loud.txt --json
 same "$(json "[c['column'] for c in d['columns'] if c['drift'] and c['column'] in ('digits', 'capitals', 'punctuation')]")" \
   "['digits', 'capitals', 'punctuation']"
+
+# A server counts what it is asked, tells drift, and goes on.
+"$mlx_binary" serve price@production --listen 127.0.0.1:0 --monitor 200 --json >ready.json 2>serve.err &
+server=$!
+trap 'kill -9 "$server" 2>/dev/null || true; cleanup' EXIT
+for _ in $(seq 200); do
+  jq -e .url ready.json >/dev/null 2>&1 && break
+  kill -0 "$server" 2>/dev/null || fail "did not start: $(cat serve.err)"
+  sleep 0.05
+done
+cat >ask.py <<'PY'
+import csv, json, sys, time, urllib.request
+url = json.load(open("ready.json"))["url"]
+metrics = lambda: {k: float(v) for k, v in (line.rsplit(" ", 1) for line in urllib.request.urlopen(url + "/metrics").read().decode().splitlines() if line.startswith("mlx_drift"))}
+asked = int(metrics()['mlx_drift_examples_total{model="price"}'])
+rows = list(csv.DictReader(open(sys.argv[1])))[:400]
+for first in range(0, len(rows), 50):  # several to a window
+    part = rows[first:first + 50]
+    columns = [("rooms", "FP64", [float(r["rooms"]) for r in part]), ("area", "FP64", [float(r["area"]) for r in part]),
+               ("city", "BYTES", [r["city"] for r in part])]
+    body = {"inputs": [{"name": n, "shape": [len(d)], "datatype": t, "data": d} for n, t, d in columns]}
+    request = urllib.request.Request(url + "/v2/models/price/infer", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    assert len(json.load(urllib.request.urlopen(request))["outputs"][0]["data"]) == len(part)
+for _ in range(200):
+    seen = metrics()
+    if seen['mlx_drift_examples_total{model="price"}'] == asked + len(rows): break
+    time.sleep(0.02)
+time.sleep(0.05)
+seen = metrics()
+drifted = sorted(k.split('feature="')[1][:-2] for k, v in seen.items() if k.startswith("mlx_drift{") and v == 1)
+print([name for name in drifted if name in ("rooms", "area", "city")], int(seen['mlx_drift_windows_total{model="price"}']), int(seen['mlx_drift_dropped_total{model="price"}']),
+      seen['mlx_drift_psi{model="price",feature="area"}'] > 0.25)
+PY
+same "$(python3 ask.py new.csv)" "[] 2 0 False"
+same "$(python3 ask.py moved.csv)" "['area'] 4 0 True"
+for _ in $(seq 40); do grep -q "drift in" serve.err && break || sleep 0.05; done
+has "$(cat serve.err)" "price@v1: drift in area"
+same "$(python3 ask.py oslo.csv)" "['city'] 6 0 False"
+kill -TERM "$server"
+wait "$server" || fail "the server ended with $?"
+error 2 "--monitor 50: expected 100" mlx serve price --monitor 50
+error 2 "a model of text" mlx serve gpt --monitor 200
+(cd / && error 2 "not known what data" mlx serve "$work/model" --monitor 200)
