@@ -283,6 +283,8 @@ SpecialTokens special_tokens_of(TokenizerClass is, Json& config, const Names& na
     if (is_more_role(value, key, roles)) add_role(config, key, nullptr, what, out);
   for (const char* const key : {"extra_special_tokens", "additional_special_tokens"}) {
     if (!config.contains(key) || !config[key].is_array() || config[key].empty()) continue;
+    if (config[key].size() > kMostSpecial)
+      fail(ErrorKind::kCorrupt, "{}: '{}' has {} tokens", what, key, config[key].size());
     for (const Json& one : config[key])
       if (const Special token = read_special(one, true, what); !out.find(token.content)) out.add(token, what);
     break;

@@ -139,6 +139,10 @@ TEST_CASE("files that do not fit are refused by name") {
   std::string many = "{";
   for (int i = 0; i < 5000; ++i) many += (i == 0 ? "" : ",") + ("\"k" + std::to_string(i)) + "\":\"a\"";
   refused(gpt2_files(), "special_tokens_map.json", many + "}", kCorrupt, "there are 5000 keys");
+  // Each is looked for among thousands.
+  std::string equal = R"({"extra_special_tokens": [)";
+  for (int i = 0; i < 5000; ++i) equal += i == 0 ? "\"x\"" : ",\"x\"";
+  refused(gpt2_files(), config, equal + "]}", kCorrupt, "'extra_special_tokens' has 5000 tokens");
   // Numbers of tokens are checked where the whole is read.
   for (const char* const number : {"-1", "9223372036854775807", "18446744073709551615", "1.5", "\"a\""}) {
     InFolder files = gpt2_files();
