@@ -23,7 +23,8 @@ struct PredictOptions {
   std::string split = "test", out;
   std::int64_t top = 1;
   // Text.
-  std::string prompt, stop, tokens, logits;
+  std::string prompt, tokens, logits;
+  std::vector<std::string> stops;
   std::int64_t max_tokens = 200, top_k = 0, seed = 1, count = 1;
   double temperature = 0.8, top_p = 1, min_p = 0, typical = 1, repetition = 1, frequency = 0, presence = 0;
   std::vector<std::string> bias;  // "42=-100"

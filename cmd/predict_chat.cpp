@@ -32,7 +32,7 @@ void check_chat(const PredictOptions& options) {
   };
   refuse(!options.tokens.empty(), "--tokens");
   refuse(!options.logits.empty(), "--logits");
-  refuse(!options.stop.empty(), "--stop");
+  refuse(!options.stops.empty(), "--stop");
   refuse(!options.out.empty(), "--out");
   refuse(options.count != 1, "--count");
   if (options.inputs.size() > 1)

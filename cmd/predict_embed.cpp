@@ -28,7 +28,7 @@ struct PlacedText {
 };
 
 void check_embed(const PredictOptions& options, Context& context) {
-  if (!options.logits.empty() || options.chat || !options.out.empty() || !options.stop.empty() || options.count != 1)
+  if (!options.logits.empty() || options.chat || !options.out.empty() || !options.stops.empty() || options.count != 1)
     fail(ErrorKind::kUsage, "--embed writes no text: leave out --logits, --chat, --out, --stop and --count");
   if (options.embed == "-") {
     if (context.wants_json()) fail(ErrorKind::kUsage, "--embed - and --json both want standard output");

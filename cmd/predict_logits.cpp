@@ -40,7 +40,7 @@ std::vector<std::int32_t> parse_tokens(std::string_view text, std::int64_t vocab
 }
 
 void check_alone(const PredictOptions& options) {
-  if (options.count != 1 || !options.stop.empty() || !options.out.empty())
+  if (options.count != 1 || !options.stops.empty() || !options.out.empty())
     fail(ErrorKind::kUsage, "--logits writes no text: leave out --count, --stop and --out");
   if (!options.grammar.empty() || !options.schema.empty() || !options.speculate.empty() || !options.draft.empty() ||
       options.logprobs != kNotGiven)

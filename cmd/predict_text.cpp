@@ -300,7 +300,7 @@ int predict_text(const PredictOptions& options, const PredictInputs& inputs, Con
   request.prompt = std::move(start);
   request.count = options.max_tokens;
   request.sampling = sampling_of(options);
-  if (!options.stop.empty()) request.stop = tokenizer_of(inputs).encode(options.stop, "--stop");
+  for (const std::string& stop : options.stops) request.stops.push_back(tokenizer_of(inputs).encode(stop, "--stop"));
   const Writing writing = writing_of(options, inputs, ends_of(inputs), false, context);
   writing.apply(request);
   TextPrinter printer(inputs, prompt, options.count, writing.logprobs != infer::kNoLogprobs, file, context);

@@ -909,7 +909,7 @@ complete -c mlx -n '__mlx_at "predict"' -l presence-penalty -x -d 'Taken from th
 complete -c mlx -n '__mlx_at "predict"' -l logit-bias -x -d 'Added to the logit of a token, by its number; may be repeated'
 complete -c mlx -n '__mlx_at "predict"' -l seed -x -d 'The seed of the random draws (default: 1)'
 complete -c mlx -n '__mlx_at "predict"' -l count -x -d 'How many texts to write (default: 1)'
-complete -c mlx -n '__mlx_at "predict"' -l stop -x -d 'Stop after the first TEXT in the output'
+complete -c mlx -n '__mlx_at "predict"' -l stop -x -d 'Stop after the first TEXT in the output; may be repeated'
 complete -c mlx -n '__mlx_at "predict"' -l grammar -r -F -d 'Write only what this grammar allows (GBNF, as llama.cpp has it)'
 complete -c mlx -n '__mlx_at "predict"' -l schema -r -F -d 'Write only JSON of this JSON schema; \'{}\' is any JSON'
 complete -c mlx -n '__mlx_at "predict"' -l logprobs -x -d 'With --json: the log probability of each token, and the N likeliest ones there'

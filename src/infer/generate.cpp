@@ -158,7 +158,7 @@ Generated Generator::generate(const TextRequest& request) {
 Generated Generator::generate(const std::vector<std::int32_t>& prompt, std::int64_t count, const Sampling& sampling,
                               std::uint64_t sample, const std::vector<std::int32_t>& stop,
                               const std::function<void(std::int32_t)>& emit) {
-  TextRequest request{.prompt = prompt, .count = count, .sampling = sampling, .sample = sample, .stop = stop};
+  TextRequest request{.prompt = prompt, .count = count, .sampling = sampling, .sample = sample, .stops = {stop}};
   request.emit = [&emit](const Drawn& drawn) { emit(drawn.token); };
   return generate(request);
 }

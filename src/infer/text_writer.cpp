@@ -46,7 +46,7 @@ bool TextWriter::write_one(std::span<const float> logits) {
   const std::optional<std::int32_t> token = drawer_.draw(logits);
   if (!token) return ended_ = true, false;
   if (request().logprobs != kNoLogprobs) logprobs_.push_back(log_probabilities(logits, *token, request().logprobs));
-  stopped_ = ends_with(tokens(), request().stop);
+  stopped_ = std::ranges::any_of(request().stops, [this](const auto& stop) { return ends_with(tokens(), stop); });
   ended_ = stopped_ || drawer_.complete() || static_cast<std::int64_t>(tokens().size()) == request().count;
   return true;
 }

@@ -28,8 +28,8 @@ struct TextRequest {
   std::int64_t count = 0;            // tokens, at most
   Sampling sampling;
   std::uint64_t sample = 0;
-  std::vector<std::int32_t> stop;       // the text ends after these; empty: never
-  std::int64_t logprobs = kNoLogprobs;  // of each token, and of so many of the likeliest
+  std::vector<std::vector<std::int32_t>> stops;  // the text ends after any of these; empty ones: never
+  std::int64_t logprobs = kNoLogprobs;           // of each token, and of so many of the likeliest
   // What the whole text must be like; null: anything. The text ends where it is whole.
   std::shared_ptr<grammar::TokenGrammar> grammar = nullptr;
   Speculation speculation{};  // changes no token
@@ -40,7 +40,7 @@ struct TextRequest {
 struct Generated {
   std::vector<std::int32_t> tokens;         // without the prompt
   std::vector<LogProbabilities> logprobs;   // of each token, if asked for
-  bool stopped = false;                     // the tokens end with the stop sequence
+  bool stopped = false;                     // the tokens end with a stop sequence
   bool complete = false;                    // the grammar ended the text
   std::int64_t proposed = 0, accepted = 0;  // tokens that were computed before they were drawn, and those drawn then
   std::int64_t shared = 0;                  // tokens of the prompt that were not computed, as another text had them

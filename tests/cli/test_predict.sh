@@ -64,6 +64,10 @@ same "$(cat texts.csv)" 'prompt,text,end
 the dog sat on the ,log.,stop'
 error 2 "are both the prompt" mlx predict llama - --prompt the
 
+# bug: of two stops only the last one held.
+same "$(mlx predict llama --prompt 'the dog sat on the ' --max-tokens 8 --temperature 0.1 --stop . --stop sat -q)" log.
+same "$(mlx predict llama --prompt 'the dog sat on the ' --max-tokens 8 --temperature 0.1 --stop . --stop o -q)" lo
+
 # What is wrong, and where.
 error 2 "the prompt: the character 'X' (U+0058) at offset 4 is not among the" mlx predict gpt --prompt "the X"
 error 2 "--stop: the character '#'" mlx predict gpt --prompt "the" --stop "#"

@@ -46,7 +46,8 @@ TextRequest request_of(std::vector<std::int32_t> prompt, std::int64_t count, std
 
 std::vector<std::int32_t> alone(Generator& generator, const TextRequest& request) {
   return generator
-      .generate(request.prompt, request.count, request.sampling, request.sample, request.stop, [](std::int32_t) {})
+      .generate(request.prompt, request.count, request.sampling, request.sample,
+                request.stops.empty() ? std::vector<std::int32_t>() : request.stops[0], [](std::int32_t) {})
       .tokens;
 }
 
@@ -140,7 +141,7 @@ TEST_CASE("batch generator: texts end at their stop, when cancelled, and when so
   Generator one(model);
   TextRequest whole = request_of(prompt_of(7), 30, 1), stopping = whole, failing = whole, invalid = whole;
   const std::vector<std::int32_t> all = alone(one, whole);
-  stopping.stop = {all[9], all[10]};
+  stopping.stops = {{all[9], all[10]}};
   failing.emit = [count = 0](const Drawn&) mutable {
     if (++count == 4) throw std::runtime_error("gone");
   };

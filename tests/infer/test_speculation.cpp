@@ -83,7 +83,7 @@ TEST_CASE("speculation: a text has the same tokens and log probabilities, with a
       // A stop within what is proposed ends the text there.
       request.speculation = {.ngram = 4};
       request.emit = [](const Drawn&) {};
-      request.stop = {expected.tokens[30], expected.tokens[31]};
+      request.stops = {{expected.tokens[30], expected.tokens[31]}};
       const Generated stopped = one_text(batch, request);
       request.speculation = {};
       CHECK(stopped.tokens == alone.generate(request).tokens);

@@ -122,7 +122,7 @@ void generate(const Asked& asked, bool stream) {
   jobs[0].request = {.prompt = model.prompt_tokens(request.prompt, "text_input"),
                      .count = request.max_tokens,
                      .sampling = request.sampling,
-                     .stop = model.tokenizer().encode(request.stop, "parameter 'stop'"),
+                     .stops = {model.tokenizer().encode(request.stop, "parameter 'stop'")},
                      .logprobs = request.logprobs,
                      .grammar = model.grammars().of(shape_of(request))};
   jobs[0].answer = std::make_unique<GenerateAnswer>(model, request.id, stream, asked.exchange);
