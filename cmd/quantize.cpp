@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "cmd/backend.h"
 #include "cmd/cli/cli.h"
 #include "cmd/data_memory.h"
@@ -145,6 +146,42 @@ void warn_of_other_layers(const QuantizeOptions& options, const Json& summary, P
                     small, layers + left));
 }
 
+Json layer_plans_json(const compress::QuantizePlan& plan) {
+  Json list = Json::array();
+  for (const compress::PlannedLayer& layer : plan.plans.layers)
+    list.push_back({{"name", layer.name},
+                    {"type", layer.type},
+                    {"outputs", layer.outputs},
+                    {"inputs", layer.inputs},
+                    {"bytes_before", layer.bytes_before},
+                    {"bytes", layer.bytes}});
+  const compress::LayerPlans& plans = plan.plans;
+  return {{"schema", "mlx.quantize/1"}, {"dry_run", true},
+          {"from", plan.from.name()},   {"weights_before", plans.weights_before},
+          {"weights", plans.weights},   {"layers", static_cast<std::int64_t>(list.size()) - plans.left},
+          {"layers_left", plans.left},  {"layers_in_small_blocks", plans.small},
+          {"planned", std::move(list)}};
+}
+
+int print_layer_plans(const compress::QuantizePlan& plan, Context& context) {
+  const Json json = layer_plans_json(plan);
+  if (context.wants_json()) context.json(json);
+  const compress::LayerPlans& plans = plan.plans;
+  context.line(fmt::format("{}  {} of {} linear layers would be quantized", context.bold(plan.from.name()),
+                           json.value("layers", 0), plans.layers.size()));
+  context.line(fmt::format("  weights {} -> {} ({:.3f} of it)", format_bytes(plans.weights_before),
+                           format_bytes(plans.weights),
+                           static_cast<double>(plans.weights) / static_cast<double>(plans.weights_before)));
+  std::size_t width = 5;
+  for (const compress::PlannedLayer& layer : plans.layers) width = std::max(width, layer.name.size());
+  context.line("");
+  context.line(context.dim(fmt::format("  {:<{}}  type    outputs   inputs     before      after", "layer", width)));
+  for (const compress::PlannedLayer& layer : plans.layers)
+    context.line(fmt::format("  {:<{}}  {:<6}  {:>7}  {:>7}  {:>9}  {:>9}", printable(layer.name), width, layer.type,
+                             layer.outputs, layer.inputs, format_bytes(layer.bytes_before), format_bytes(layer.bytes)));
+  return 0;
+}
+
 int run_quantize(const QuantizeOptions& options, Context& context) {
   const bool given = options.examples != kByKind;
   if (given && options.examples < 1)
@@ -160,6 +197,8 @@ int run_quantize(const QuantizeOptions& options, Context& context) {
   quantize.title = context.command_line();
   quantize.backend = chosen_backend(context);
   quantize.budget = data_memory(allowed_memory(options.memory), context);
+  if (context.dry_run())
+    return print_layer_plans(compress::plan_version(context.repository(), quantize, context.progress()), context);
   const compress::QuantizeOutcome outcome =
       compress::quantize_version(context.repository(), quantize, context.progress());
   const Json summary = parse_json(outcome.record, "run");
@@ -217,6 +256,7 @@ Command add_quantize() {
   command.examples = {"mlx quantize clf --to int8 --calibrate data/fashion --split train", "mlx quantize lm --to int4",
                       "mlx quantize lm --to q4_k", "mlx quantize lm --to q4_k --method rtn --calibrate data/text",
                       "mlx quantize lm --to int4 --group 128 --method gptq --calibrate data/text --max-loss 1%"};
+  command.dry_run = true;
   command.verbose = "Show type and error of each layer";
   command.run = [options](Context& context) { return run_quantize(*options, context); };
   return command;

@@ -921,7 +921,7 @@ _mlx_command() {
       esac
       ;;
     'quantize')
-      options='--to --method --calibrate --group -s --split --examples --max-loss --max-kl -d --data --data-split --windows --memory --point --force --json -C -q --quiet -v --verbose --color -h --help'
+      options='--to --method --calibrate --group -s --split --examples --max-loss --max-kl -d --data --data-split --windows --memory --point --force -n --dry-run --json -C -q --quiet -v --verbose --color -h --help'
       case $3 in
         0) kind=reference ;;
       esac

@@ -956,6 +956,7 @@ complete -c mlx -n '__mlx_at "quantize"' -l windows -x -d 'At most so many windo
 complete -c mlx -n '__mlx_at "quantize"' -l memory -x -d 'Limit the memory of the data, such as 1GiB; the rest is read from disk'
 complete -c mlx -n '__mlx_at "quantize"' -l point -d 'Also move the worktree\'s pointer to the new version'
 complete -c mlx -n '__mlx_at "quantize"' -l force -d 'Quantize although the answer is known'
+complete -c mlx -n '__mlx_at "quantize"' -s n -l dry-run -d 'Say what would be done and change nothing'
 complete -c mlx -n '__mlx_at "quantize"' -l json -d 'Print one JSON document'
 complete -c mlx -n '__mlx_at "quantize"' -s C -x -a '(__fish_complete_directories)' -d 'Run as if started in this folder'
 complete -c mlx -n '__mlx_at "quantize"' -s q -l quiet -d 'Print results and errors only'

@@ -3,6 +3,7 @@
 #include "compress/group_weights.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "graph/passes/passes.h"
@@ -107,6 +108,50 @@ nn::Model group_weights(const nn::Model& model, const WeightType& type, Pool& po
     put_rounded(out.graph, weights, at, share(round_as(fits, *model.weights->find(of), of, pool)));
   }
   finish_groups(out, std::move(weights));
+  return out;
+}
+
+namespace {
+
+std::uint64_t bytes_of(const WeightType& type, std::int64_t outputs, std::int64_t inputs) {
+  constexpr std::int64_t kScaleBytes = 2;  // f16
+  const std::int64_t row = type.blocks ? inputs / type.blocks->weights * type.blocks->bytes
+                                       : inputs * type.groups.bits / 8 + inputs / type.groups.size * kScaleBytes;
+  return static_cast<std::uint64_t>(outputs * row);
+}
+
+// Whether nothing but layers that get weights of their own reads it.
+bool falls_away(const Graph& graph, const GroupableLayers& layers, ValueId weights) {
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const std::vector<ValueId>& inputs = graph.nodes[i].inputs;
+    if (std::ranges::find(inputs, weights) != inputs.end() && std::ranges::find(layers.nodes, i) == layers.nodes.end())
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+LayerPlans plan_layers(const nn::Model& model, const WeightType& type) {
+  const Graph& graph = model.graph;
+  const GroupableLayers layers = groupable_layers(graph, type);
+  LayerPlans out{{}, layers.left, layers.small, model.weights->bytes(), model.weights->bytes()};
+  std::set<ValueId> gone;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (graph.nodes[i].op != Op::kLinear) continue;
+    const ValueId weights = graph.nodes[i].inputs[1];
+    const graph::Value& value = graph.value(weights);
+    PlannedLayer layer{graph.nodes[i].name, "stored", value.dims[0].size, value.dims[1].size, 0, 0};
+    if (const auto stored = model.weights->find(value.name)) layer.bytes_before = stored->stored_data().size();
+    layer.bytes = layer.bytes_before;
+    if (std::ranges::find(layers.nodes, i) != layers.nodes.end()) {
+      const WeightType fits = *fitting(type, layer.inputs);
+      layer.type = name_of(fits), layer.bytes = bytes_of(fits, layer.outputs, layer.inputs);
+      out.weights += layer.bytes;
+      if (falls_away(graph, layers, weights) && gone.insert(weights).second) out.weights -= layer.bytes_before;
+    }
+    out.layers.push_back(std::move(layer));
+  }
   return out;
 }
 

@@ -36,4 +36,18 @@ graph::Attrs attrs_of_blocks(const SharedLayer& layer);
 // too large for its scale.
 nn::Model group_weights(const nn::Model& model, const WeightType& type, Pool& pool);
 
+// A linear layer as it would be.
+struct PlannedLayer {
+  std::string name, type;  // "stored": it is left
+  std::int64_t outputs = 0, inputs = 0;
+  std::uint64_t bytes_before = 0, bytes = 0;  // of its weights and their scales
+};
+struct LayerPlans {
+  std::vector<PlannedLayer> layers;
+  std::int64_t left = 0, small = 0;               // as GroupableLayers
+  std::uint64_t weights_before = 0, weights = 0;  // of the whole model, in bytes
+};
+// What group_weights() would make, byte for byte, without the work. Throws kUsage as it does.
+LayerPlans plan_layers(const nn::Model& model, const WeightType& type);
+
 }  // namespace mlx::compress

@@ -131,6 +131,23 @@ nn::Model quantize_int8(const infer::Model& model, const graph::Tensors& ranges)
   return out;
 }
 
+QuantizePlan plan_version(registry::Repository& repository, const QuantizeOptions& options, Progress& progress) {
+  if (!options.text && !options.type)
+    throw Error(ErrorKind::kUsage, "a dry run is for weights in groups or blocks, not for int8 with ranges",
+                "leave --calibrate out, or add --method");
+  const registry::Version from = work::resolve_model(repository, options.model);
+  check_is_f32(nn::load_model_json(repository.store(), from.digest).value("precision", "f32"));
+  if (options.text) {
+    (void)work::resolve_dataset(repository, options.dataset, progress);
+    if (!options.text->data.empty()) (void)work::resolve_dataset(repository, options.text->data, progress);
+  }
+  const WeightType& type = options.text ? options.text->plan.widths[0] : *options.type;
+  const nn::Model model = nn::load_model_as_stored(repository.store(), from.digest);
+  if (options.text || type.blocks || !graph::is_encoder(graph::to_inference(model.graph)))
+    check_language_model(model, from);
+  return {from, plan_layers(model, type)};
+}
+
 QuantizeOutcome quantize_version(registry::Repository& repository, const QuantizeOptions& options, Progress& progress) {
   const registry::Version from = work::resolve_model(repository, options.model);
   const Json about = nn::load_model_json(repository.store(), from.digest);

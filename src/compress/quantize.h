@@ -56,6 +56,13 @@ struct QuantizeOutcome {
   registry::Version from, to;
   std::string record;  // JSON: the run's summary; with TextOptions it says what is lost, with a type how many layers
 };
+// What it would do to weights in groups or blocks, without a bound that makes layers wider. Nothing is stored. Throws
+// as quantize_version(), and kUsage for int8 with ranges.
+struct QuantizePlan {
+  registry::Version from;
+  LayerPlans plans;
+};
+QuantizePlan plan_version(registry::Repository& repository, const QuantizeOptions& options, Progress& progress);
 QuantizeOutcome quantize_version(registry::Repository& repository, const QuantizeOptions& options, Progress& progress);
 
 }  // namespace mlx::compress

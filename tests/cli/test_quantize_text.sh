@@ -186,6 +186,18 @@ has "$err" "have blocks or groups of 32"
 same "$(json "d['layers'] == d['layers_in_small_blocks'] > 0, d['layers_left']")" "(True, 0)"
 expect 0 mlx show "$(json "d['model']")" --json
 same "$(json "d['model']['precision']")" q5_0
+size=$(mlx show Qwen3@v1 --json | python3 -c 'import json,sys; print(json.load(sys.stdin)["bytes"])' || true)
+versions=$(mlx log Qwen3 --json)
+expect 0 mlx quantize Qwen3@v1 --to q4_k -n --json
+same "$(json "d['dry_run'], d['layers'] == d['layers_in_small_blocks'] == len(d['planned']), {l['type'] for l in d['planned']}")" "(True, True, {'q5_0'})"
+same "$(json "all(l['bytes'] == l['outputs'] * l['inputs'] * 22 // 32 for l in d['planned'])")" True
+same "$(json "0 < d['weights'] < d['weights_before'] < $size")" True
+expect 0 mlx quantize Qwen3@v1 --to int4 --method gptq --calibrate data/mill --max-kl 1 --dry-run
+has "$out" "linear layers would be quantized"
+same "$(mlx log Qwen3 --json)" "$versions"
+error 2 "not for int8 with ranges" mlx quantize Qwen3@v1 --calibrate data/mill -n
+error 3 "none" mlx quantize Qwen3@v1 --to int4 --method gptq --calibrate data/none -n
+error 3 "none" mlx quantize none -n
 expect 0 mlx quantize Qwen3@v1 --to q4_k
 has "$err" "have blocks or groups of 32"
 # bug: the answer called it q4_k, the log q5_0.
@@ -195,6 +207,7 @@ expect 0 mlx log "$version" --oneline
 has "$out" "q5_0 of Qwen3@v1"
 expect 0 mlx quantize Qwen3@v1 --to q4_k --json
 same "$(json "d['unchanged'], d['precision']")" "(True, 'q5_0')"
+error 2 "is already q5_0" mlx quantize "$version" -n
 rm theirs/Phi3/tokenizer.json
 expect 0 mlx import model theirs/Phi3 --name bare
 error 2 "the model has no tokenizer" mlx quantize bare --method gptq --calibrate data/mill

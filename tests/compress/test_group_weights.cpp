@@ -135,6 +135,26 @@ TEST_CASE("groups: a language model answers nearly as before, the same on all ke
   }
 }
 
+TEST_CASE("groups: a plan has the bytes that the model has in the end") {
+  Pool pool(1);
+  for (const char* const family : {"gpt2", "llama"}) {  // a head that is the embedding, and one of its own
+    const nn::Model model = model_of(family);
+    for (const WeightType& type :
+         {WeightType{{8, 32}}, WeightType{{4, 64}}, WeightType{{}, kernels::find_block_type(kernels::kQ4K)}}) {
+      CAPTURE(family);
+      CAPTURE(name_of(type));
+      CAPTURE(type.unit());
+      const LayerPlans plans = plan_layers(model, type);
+      CHECK(plans.weights_before == model.weights->bytes());
+      CHECK(plans.weights == group_weights(model, type, pool).weights->bytes());
+      std::int64_t left = 0;
+      for (const PlannedLayer& layer : plans.layers)
+        left += layer.type == "stored" && layer.bytes == layer.bytes_before;
+      CHECK(left == plans.left);
+    }
+  }
+}
+
 TEST_CASE("groups: what cannot be rounded is refused by name") {
   nn::Model model = model_of("llama");
   Pool pool(1);
