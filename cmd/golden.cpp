@@ -22,7 +22,7 @@ namespace mlx::cmd {
 namespace {
 
 constexpr const char* kGolden = "golden";
-constexpr std::int64_t kMostExamples = 1024, kMostTokens = 4096;
+constexpr std::int64_t kMostExamples = 1024, kMostTokens = infer::kMostGolden;
 
 struct GoldenOptions {
   std::string model, data, split = "test";

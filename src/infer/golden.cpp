@@ -153,6 +153,8 @@ Golden decode_golden(ByteView bytes, const std::string& what) {
   if (tensors.size() != 2 || !tensors.contains(kInputs) || !tensors.contains(kOutputs))
     fail(ErrorKind::kCorrupt, "{}: not the two tensors of golden outputs", what);
   Golden out{std::move(tensors[kInputs]), std::move(tensors[kOutputs])};
+  if (out.inputs.shape.rank < 1 || out.inputs.shape.dims[0] > kMostGolden)
+    fail(ErrorKind::kCorrupt, "{}: more than {} examples or tokens", what, kMostGolden);
   if (out.outputs.shape.dtype != DType::kF32) fail(ErrorKind::kCorrupt, "{}: the outputs are not f32", what);
   return out;
 }

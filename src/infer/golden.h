@@ -20,6 +20,8 @@ struct Golden {
   graph::Tensor inputs, outputs;
 };
 
+inline constexpr std::int64_t kMostGolden = 4096;  // examples or tokens
+
 // Throws kUsage if the model takes neither images, rows nor text.
 void check_takes_golden(const Model& model);
 // What the model answers now. `inputs` as above; throws kCorrupt if the model does not take them.

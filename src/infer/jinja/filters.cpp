@@ -343,6 +343,7 @@ Value extreme_filter(const Value& value, const Arguments& arguments, Budget& bud
 Value sum_filter(const Value& value, const Arguments& arguments, Budget& budget) {
   const GivenArguments given("sum", arguments, {"attribute", "start"});
   Value sum = given[1] ? *given[1] : Value{std::int64_t{0}};
+  if (sum.is_string()) fault("sum: not for text, which join is for");
   for (const Value& member : members(value, budget))
     sum = calculate("+", sum, given[0] && !given[0]->is<None>() ? path_of(member, *given[0], budget) : member, budget);
   return sum;
