@@ -15,7 +15,7 @@
 #include "cmd/golden.h"
 #include "cmd/model_reference.h"
 #include "infer/model.h"
-#include "registry/keys/trust.h"
+#include "registry/record/judge.h"
 #include "registry/repository.h"
 #include "registry/versions/references.h"
 #include "registry/versions/rollback.h"
