@@ -17,7 +17,7 @@ constexpr std::uint64_t kFewest = 10, kWindow = 10'000;
 
 [[noreturn]] void refuse_bound(std::string_view bound) {
   throw Error(ErrorKind::kUsage, fmt::format("--rollback-on: '{}' is no bound", printable(bound)),
-              "for example errors=1%,p99=50ms");
+              "for example errors=1%,p99=50ms: a share in per cent, a time in ms or s");
 }
 
 // "50ms", "1.5s", "1%": the number before `unit`.

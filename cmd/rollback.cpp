@@ -29,10 +29,11 @@ int run_rollback(const RollbackOptions& options, Context& context) {
   const bool there = rollback.from.digest == rollback.to.digest;
   if (!there) registry::require_may_record(repository, "alias.move");
   if (!there && !context.dry_run()) registry::roll_back(repository, asked.selector, rollback, options.message);
+  const char* const way = rollback.to.number > rollback.from.number ? "" : " back";
   context.line(fmt::format("{}@{} -> {}  {}{}", asked.name, context.bold(asked.selector), rollback.to.name(),
                            there               ? "unchanged"
-                           : context.dry_run() ? "would be moved back"
-                                               : "moved back",
+                           : context.dry_run() ? fmt::format("would be moved{}", way)
+                                               : fmt::format("moved{}", way),
                            there ? "" : fmt::format(" (was v{})", rollback.from.number)));
   if (there && !options.message.empty()) context.say("the message is not kept, because nothing was moved");
   if (context.wants_json()) {

@@ -194,6 +194,9 @@ int run_serve(const ServeOptions& options, Context& context) {
                       static_cast<std::uint64_t>(options.monitor)},
                      context);
   std::vector<serve::ModelSpec> specs = loader.load();
+  if (!options.rollback_on.empty() && !loader.follows_aliases())
+    throw Error(ErrorKind::kUsage, "--rollback-on moves an alias back, and no model is asked for by one",
+                "serve one as MODEL@ALIAS, such as clf@production");
   for (const serve::ModelSpec& spec : specs) {
     const bool text = writes_text(*spec.model);
     if (server.ngram > 0 && text && !infer::can_batch(*spec.model))

@@ -133,15 +133,20 @@ std::shared_ptr<monitor::Live> ServeModels::watcher(const std::shared_ptr<const 
 
 void ServeModels::tell_drift(Served& served, serve::Control& control) {
   if (!served.live) return;
+  const std::vector<std::string> seen = served.live->take_news();  // more than the state has, if it passed quickly
   std::vector<std::string> drifted = served.live->state().drifted;
-  if (drifted == served.drifted) return;
+  const bool news = std::ranges::any_of(
+      seen, [&](const std::string& name) { return std::ranges::find(served.drifted, name) == served.drifted.end(); });
   std::string names;
-  for (const std::string& name : drifted) names += (names.empty() ? "" : ", ") + printable(name);
-  served.drifted = std::move(drifted);
-  if (names.empty())
+  for (const std::string& name : seen) names += (names.empty() ? "" : ", ") + printable(name);
+  if (news) control.warn(fmt::format("{}: drift in {}", served.title, names));
+  if (drifted.empty() && (news || !served.drifted.empty()))
     control.say(fmt::format("{}: no drift any more", served.title));
-  else
-    control.warn(fmt::format("{}: drift in {}", served.title, names));
+  served.drifted = std::move(drifted);
+}
+
+bool ServeModels::follows_aliases() const {
+  return std::ranges::any_of(served_, [](const Served& served) { return !served.alias.empty(); });
 }
 
 void ServeModels::look(serve::Control& control) {

@@ -30,6 +30,7 @@ class ServeModels {
   std::vector<serve::ModelSpec> load();
   const std::vector<std::string>& titles() const { return titles_; }  // of what was loaded: "clf@v2"
   kernels::Backend backend() const { return backend_; }
+  bool follows_aliases() const;  // of any model
   // Where an alias has moved since, loads its version and hands it to the server. Runs on another thread, while no
   // other one uses the repository. What cannot be served is told once, and tried again. A version
   // beyond the bounds is rolled back.

@@ -111,12 +111,17 @@ FileTensor factors_tensor(std::vector<float> factors) {
           }};
 }
 
-// What most of the weights are, in llama.cpp's numbers of kinds of files.
+bool is_quantized(const FileTensor& tensor) {
+  return tensor.type != kF32 && tensor.type != kF16 && tensor.type != kBF16;
+}
+
+// The type of the largest tensor, of those with integers if there are any, in llama.cpp's numbers of kinds of files.
 std::uint32_t file_kind(const std::vector<FileTensor>& tensors) {
+  const bool quantized = std::ranges::any_of(tensors, is_quantized);
   std::uint64_t most = 0;
   std::uint32_t type = kF32;
   for (const FileTensor& tensor : tensors)
-    if (tensor.bytes > most) most = tensor.bytes, type = tensor.type;
+    if (tensor.bytes > most && (!quantized || is_quantized(tensor))) most = tensor.bytes, type = tensor.type;
   constexpr std::uint32_t kKindQ8_0 = 7, kKindQ5_0 = 8, kKindQ5_1 = 9, kKindQ2_K = 10, kKindQ3_K = 12, kKindQ4_K = 15,
                           kKindQ5_K = 17, kKindQ6_K = 18, kKindBF16 = 32;
   switch (type) {
@@ -169,10 +174,7 @@ WrittenModel gguf_file(const nn::Model& with_adapters, const WriteOptions& optio
   add_gguf_metadata(decoder.config, name, header, out.warnings);
   constexpr std::uint32_t kQuantization = 2;
   header.add("general.file_type", file_kind(tensors));
-  const auto quantized = [](const FileTensor& each) {
-    return each.type != kF32 && each.type != kF16 && each.type != kBF16;
-  };
-  if (std::ranges::any_of(tensors, quantized)) header.add("general.quantization_version", kQuantization);
+  if (std::ranges::any_of(tensors, is_quantized)) header.add("general.quantization_version", kQuantization);
   add_gguf_tokenizer(model, decoder.config.vocabulary, name, header, out.warnings);
   for (const FileTensor& tensor : tensors) header.add_tensor(tensor.name, tensor.shape, tensor.type, tensor.bytes);
   OutsideFile whole{file, {piece_of(header.finish())}};

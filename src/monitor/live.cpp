@@ -47,6 +47,11 @@ Live::State Live::state() const {
   return state_;
 }
 
+std::vector<std::string> Live::take_news() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(news_, {});
+}
+
 void Live::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -91,6 +96,9 @@ void Live::judge() {
   const std::lock_guard lock(mutex_);
   ++state_.windows;
   state_.columns = std::move(drift.columns), state_.drifted = persistence_.drifted();
+  if (!state_.drifted.empty()) ++state_.drifted_windows;
+  for (const std::string& name : state_.drifted)
+    if (std::ranges::find(news_, name) == news_.end()) news_.push_back(name);
 }
 
 }  // namespace mlx::monitor

@@ -23,8 +23,9 @@ class Live {
  public:
   struct State {
     std::uint64_t items = 0, dropped = 0, windows = 0;
-    std::vector<ColumnDrift> columns;  // of the last window; none before the first one is full
-    std::vector<std::string> drifted;  // columns whose drift is established
+    std::vector<ColumnDrift> columns;   // of the last window; none before the first one is full
+    std::vector<std::string> drifted;   // columns whose drift is established
+    std::uint64_t drifted_windows = 0;  // that ended with any
   };
   // `reference`: of the model's columns_of(). `window` examples are judged together.
   Live(std::shared_ptr<const infer::Model> model, const Reference& reference, std::uint64_t window,
@@ -36,6 +37,8 @@ class Live {
   // Examples as the network got them, and its outputs.
   void answered(std::vector<float> examples, std::vector<float> logits);
   State state() const;
+  // The columns whose drift was established in any window since the last call, also if it has ended since.
+  std::vector<std::string> take_news();
 
  private:
   static constexpr std::size_t kMostWaiting = std::size_t{1} << 24;  // floats
@@ -59,6 +62,7 @@ class Live {
   std::size_t waiting_floats_ = 0;
   bool stopping_ = false;
   State state_;
+  std::vector<std::string> news_;
   std::thread thread_;
 };
 

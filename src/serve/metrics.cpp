@@ -72,6 +72,8 @@ void write_drift(Out out, const std::vector<ModelSample>& models) {
        [](const ModelSample& m) { return m.drift->dropped; });
   each(out, "mlx_drift_windows_total", "counter", "Windows of examples that were judged.", watched,
        [](const ModelSample& m) { return m.drift->windows; });
+  each(out, "mlx_drift_established_windows_total", "counter", "Windows that ended with drift established.", watched,
+       [](const ModelSample& m) { return m.drift->drifted_windows; });
 }
 
 }  // namespace

@@ -158,6 +158,7 @@ has "$(cat "$work/serve.err")" "clf@production: rolled back from clf@v3 to clf@v
 has "$(mlx audit log)" "rollback from v3: mlx serve: "
 has "$(mlx show clf@production)" "clf@v1"
 curl -sS "$url/metrics" | grep -q '^mlx_release_rolled_back_total{model="clf"} 1' || fail "a release that was taken back is not counted"
+error 2 "no model is asked for by one" mlx serve clf@v1 --listen 127.0.0.1:0 --rollback-on errors=1%
 for bounds in errors=1 errors=100% p0=1s p99=0ms p99=5 latency=1ms errors=1%, =1%; do
   error 2 "--rollback-on: '" mlx serve clf@v1 --listen 127.0.0.1:0 --rollback-on "$bounds"
 done
@@ -311,6 +312,8 @@ same "$(ask /v1/chat/completions "$(jq -c --argjson answer "$answer" '.messages 
 same "$(ask /v1/embeddings '{"input":["one","two"]}' | jq -c '[.data[].embedding | map(. * .) | add | . * 1000 | round]')" '[1000,1000]'
 same "$(ask /v1/messages '{"max_tokens":4,"messages":[{"role":"user","content":"Hi"}]}' | jq -r .type)" message
 same "$(ask /api/chat '{"messages":[{"role":"user","content":"Hi"}],"stream":false,"options":{"num_predict":4}}' | jq .done)" true
+same "$(ask /api/chat '{"messages":[]}' | jq -c '[.done, .done_reason, .message.content]')" '[true,"load",""]'
+same "$(ask /api/generate '{"model":"lm","keep_alive":0}' | jq -c '[.done, .done_reason, .response]')" '[true,"unload",""]'
 same "$(ask /v1/chat/completions '{"model":"no","messages":[]}' | jq -r '.error.message | startswith("\u0027messages\u0027")')" true
 same "$(ask /v1/completions '{"model":"no","prompt":"a"}' | jq -r .error.code)" model_not_found
 # All choices of a client that leaves end at once.

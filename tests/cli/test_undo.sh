@@ -139,7 +139,7 @@ expect 0 mlx undo
 expect 0 mlx show d@live --json
 same "$(json 'd["name"]')" d@v2
 expect 0 mlx rollback d@live --to v3
-same "$out" "d@live -> d@v3  moved back (was v2)"
+same "$out" "d@live -> d@v3  moved (was v2)"
 expect 0 mlx rollback d@live --to d@v3 -m "nothing to do"
 has "$out" unchanged
 has "$err" "not kept"

@@ -96,6 +96,14 @@ TEST_CASE("an alias goes back step by step, never to a version that it has gone 
   CHECK(fails(ErrorKind::kUsage, "no version of clf", "production", "lm@v1") == "");
   CHECK(fails(ErrorKind::kUsage, "'t' is no alias", "t", "") == "");
   CHECK(fails(ErrorKind::kUsage, "'v4' is no alias", "v4", "") == "");
+  // bug: a version that was taken back came again.
+  const auto moved_through = [&](const std::string& alias, const std::vector<Version>& path) {
+    for (const Version& version : path) move_alias(c.repo(), alias, version);
+    return plan_rollback(c.repo(), "clf", alias).to.name();
+  };
+  CHECK(moved_through("a", {one, two, three, two, four, three}) == "clf@v2");
+  CHECK(moved_through("b", {one, two, three, two, four, two, three, four}) == "clf@v2");
+  CHECK(moved_through("c", {one, three, two}) == "clf@v3");  // new to it, so it goes on
   move_alias(c.repo(), "production", two);
   const Rollback planned_before = plan_rollback(c.repo(), "clf", "production");
   move_alias(c.repo(), "production", four);  // by somebody else

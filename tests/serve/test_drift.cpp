@@ -117,7 +117,14 @@ TEST_CASE("drift: a server's examples are judged in windows, across requests") {
   CHECK(text.find("mlx_drift{model=\"price\",feature=\"rooms\"} 1\n") != text.npos);
   CHECK(text.find("mlx_drift{model=\"price\",feature=\"city\"} 0\n") != text.npos);
   CHECK(text.find("mlx_drift_examples_total{model=\"price\"} 1250\n") != text.npos);
+  CHECK(text.find("mlx_drift_established_windows_total{model=\"price\"} 1\n") != text.npos);
   CHECK(text.find("mlx_drift_psi{model=\"other\"") == text.npos);
+  // bug: drift that had passed when it was asked for was not told.
+  for (int i = 0; i < 3; ++i) live.answered(same.examples, same.logits);
+  wait_for(live, 2000);
+  CHECK(live.state().drifted.empty());
+  CHECK(live.take_news() == std::vector<std::string>{"rooms"});
+  CHECK(live.take_news().empty());
   CHECK(metrics.text({{"other", "1", "", "f32", 0, {}}}, 0).find("mlx_drift") == std::string::npos);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/error.h"
@@ -19,14 +20,31 @@ std::vector<Digest> moves_of(Repository& repository, const std::string& artifact
   return out;
 }
 
-// The versions that lead to the present one: a move to an earlier one takes back what came after it.
-std::vector<Digest> line_of(const std::vector<Digest>& moves) {
-  std::vector<Digest> line;
+// The versions that lead to the present one, and all that the alias has gone back from: a move to one of the line, or
+// to an older version that it named before, goes back.
+struct Line {
+  std::vector<Digest> versions;
+  std::set<Digest> taken_back;
+};
+Line line_of(Repository& repository, const std::string& artifact, const std::vector<Digest>& moves) {
+  const auto number = [&](const Digest& digest) {
+    const std::optional<Version> version = version_of(repository, artifact, digest);
+    return version ? version->number : 0;
+  };
+  Line out;
+  std::vector<Digest>& line = out.versions;
+  std::set<Digest> named;
   for (const Digest& digest : moves) {
-    line.erase(std::ranges::find(line, digest), line.end());
+    const auto at = std::ranges::find(line, digest);
+    if (at != line.end())
+      out.taken_back.insert(at + 1, line.end());
+    else if (named.contains(digest) && number(digest) < number(line.back()))
+      out.taken_back.insert(line.back());
+    line.erase(at, line.end());
     line.push_back(digest);
+    named.insert(digest);
   }
-  return line;
+  return out;
 }
 
 Version present(Repository& repository, const std::string& artifact, const std::string& alias) {
@@ -39,15 +57,15 @@ Version present(Repository& repository, const std::string& artifact, const std::
 
 Version before(Repository& repository, const Version& from, const std::string& alias,
                const std::vector<Digest>& moves) {
-  std::vector<Digest> line = line_of(moves);
-  while (!line.empty()) {
-    if (line.back() != from.digest)
-      if (auto version = version_of(repository, from.artifact, line.back())) return *version;
-    line.pop_back();
+  const Line line = line_of(repository, from.artifact, moves);
+  for (auto at = line.versions.rbegin(); at != line.versions.rend(); ++at) {
+    if (*at == from.digest || line.taken_back.contains(*at)) continue;
+    if (auto version = version_of(repository, from.artifact, *at)) return *version;
   }
   throw Error(
       ErrorKind::kNotFound, fmt::format("{}@{}: there is no version before {}", from.artifact, alias, from.name()),
-      fmt::format("--to takes any version that it once named; `mlx log {}` lists them", shell_quoted(from.artifact)));
+      fmt::format("--to takes any version that it once named; `mlx audit log {} --kind alias.move` lists its moves",
+                  shell_quoted(from.artifact)));
 }
 
 Version once_named(Repository& repository, const Version& from, const std::string& alias, const std::string& to,

@@ -11,7 +11,7 @@ struct Rollback {
   Version from, to;
 };
 // `to`: a selector or reference of a version that the alias once named, or "" for the one before. Versions that the
-// alias has gone back from are not before: after v1, v2, v3 and a move to v2 it is v1. kNotFound for no such alias and
+// alias has gone back from are not before, also if it named them again: after v1, v2, v3 and a move to v2 it is v1. kNotFound for no such alias and
 // where there is nothing before, kUsage for what is no alias and for a version that it never named, kConflict for an
 // alias that was moved on both sides of a merge.
 Rollback plan_rollback(Repository& repository, const std::string& artifact, const std::string& alias,

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "graph/session/summary.h"
 #include "nn/kept_files.h"
 #include "serve/embeddings.h"
 #include "serve/protocols/asked_text.h"
@@ -26,7 +27,7 @@ namespace {
 struct OllamaRequest {
   std::string model, prompt, system;
   AskedChat chat{};
-  bool stream = true, raw = false;
+  bool stream = true, raw = false, unload = false;
 };
 
 std::string without_tag(std::string name) {
@@ -108,7 +109,9 @@ void read_ollama_field(const std::string& key, const Json& value, OllamaRequest&
       to.chat.messages.push_back(template_message(value[i], fmt::format("messages[{}]", i)));
   } else if (key == "images" || key == "suffix" || key == "template") {
     if (!value.empty() && value != "") refuse_field(key, "nothing: it is not supported", value);
-  } else if (key != "keep_alive" && key != "think" && key != "context") {
+  } else if (key == "keep_alive") {
+    to.unload = value == 0 || value == "0";
+  } else if (key != "think" && key != "context") {
     fail(ErrorKind::kUsage, "there is no key '{}' here", key.substr(0, 40));
   }
 }
@@ -204,10 +207,25 @@ MakeSink answers_of(const OllamaRequest& request, const TextModel& model, bool c
   };
 }
 
+// What is asked without a text: its clients load and unload models so. Here all models stay loaded.
+void answer_to_loading(const OllamaRequest& request, const TextModel& model, bool chat, const ExchangePtr& exchange) {
+  Json out = {{"model", request.model.empty() ? public_name(model.spec()) : request.model},
+              {"created_at", iso_time(unix_micros())},
+              {"done", true},
+              {"done_reason", request.unload ? "unload" : "load"}};
+  if (chat)
+    out["message"] = {{"role", "assistant"}, {"content", ""}};
+  else
+    out["response"] = "";
+  Reply reply = json_reply(200, out.dump());
+  reply.headers = model.version_header();
+  exchange->reply(std::move(reply));
+}
+
 void ollama_chat(const Asked& asked) {
   const OllamaRequest request = parse_ollama(asked.request.body);
   TextModel& model = text_model_named(asked, request.model);
-  if (request.chat.messages.empty()) refuse_field("messages", "at least one message", request.chat.messages);
+  if (request.chat.messages.empty()) return answer_to_loading(request, model, true, asked.exchange);
   ask_chat(model, request.chat, asked.exchange, answers_of(request, model, true, asked.exchange));
 }
 
@@ -215,6 +233,7 @@ void ollama_chat(const Asked& asked) {
 void ollama_generate(const Asked& asked) {
   OllamaRequest request = parse_ollama(asked.request.body);
   TextModel& model = text_model_named(asked, request.model);
+  if (request.prompt.empty()) return answer_to_loading(request, model, false, asked.exchange);
   const MakeSink answers = answers_of(request, model, false, asked.exchange);
   if (request.raw || !model.can_chat())
     return ask_texts(model, request.chat.text, {model.prompt_tokens(request.prompt, "'prompt'")}, asked.exchange,
@@ -230,22 +249,15 @@ std::string family_of(const nn::Model& about) {
 }
 
 std::int64_t parameters_of(const nn::Model& about) {
-  std::int64_t count = 0;
-  for (const graph::Value& value : about.graph.values) {
-    if (value.role != graph::Role::kParameter) continue;
-    std::int64_t product = 1;
-    for (const graph::Dim& dim : value.dims) product *= dim.symbolic() ? 1 : dim.size;
-    count += product;
-  }
-  return count;
+  return graph::summarize(about.graph, std::vector<std::int64_t>(about.graph.symbols.size(), 1)).parameters;
 }
 
-// "7.6B", "124M", "3K"
+// "7.6B", "124.4M", "3.1K"
 std::string size_of(std::int64_t count) {
   const auto number = static_cast<double>(count);
   return count >= 1'000'000'000 ? fmt::format("{:.1f}B", number / 1e9)
-         : count >= 1'000'000   ? fmt::format("{:.0f}M", number / 1e6)
-                                : fmt::format("{:.0f}K", number / 1e3);
+         : count >= 1'000'000   ? fmt::format("{:.1f}M", number / 1e6)
+                                : fmt::format("{:.1f}K", number / 1e3);
 }
 
 Json details_of(const nn::Model& about) {

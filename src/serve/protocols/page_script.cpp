@@ -119,12 +119,12 @@ const asks = {
 
 function ready(model) {
   const form = model.querySelector('form');
+  for (const code of model.querySelectorAll('pre')) code.textContent = code.textContent.replaceAll('$URL', location.origin);
   if (!form) return;
   const out = model.querySelector('.out'), wrong = model.querySelector('.wrong');
   const stop = form.querySelector('.stop'), go = form.querySelector('[type=submit]'), again = form.querySelector('.again');
   let running = null;
   form.hidden = false;
-  for (const code of model.querySelectorAll('pre')) code.textContent = code.textContent.replaceAll('$URL', location.origin);
   if (stop) stop.onclick = () => running && running.abort();
   if (again) again.onclick = () => (model.turns = [], out.replaceChildren());
   const file = form.elements.file, preview = form.querySelector('.preview');
