@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -14,10 +15,12 @@
 #include "base/text.h"
 #include "cmd/describe.h"
 #include "graph/session/not_finite.h"
+#include "infer/jinja/template.h"
 #include "infer/signature.h"
 #include "nn/gguf_model.h"
 #include "nn/hugging_face.h"
 #include "nn/imported.h"
+#include "nn/kept_files.h"
 #include "nn/model_json.h"
 #include "registry/operations/names.h"
 #include "registry/versions/domains.h"
@@ -36,6 +39,17 @@ void warn_of_nan(const std::vector<std::string>& names, std::size_t tensors, Con
   if (names.empty()) return;
   context.progress().warn(
       fmt::format("{} of {} tensors hold NaN or infinity, first '{}'", names.size(), tensors, printable(names[0])));
+}
+
+// Everything else works without it, so it is no error.
+void warn_of_template(const nn::Model& model, Context& context) {
+  const std::optional<std::string> source = nn::chat_template(model);
+  if (!source) return;
+  try {
+    const infer::jinja::Template parsed(*source, "the chat template");
+  } catch (const Error& error) {
+    context.progress().warn(error.message + "; the model cannot chat");
+  }
 }
 
 // A model outside of the repository: with its weights, or with those that are made while they are stored.
@@ -98,6 +112,7 @@ Outside read_outside(const ModelOptions& options, Context& context) {
   try {
     Outside outside = own ? read_own(folder, context) : read_theirs(folder, is_file, options, context);
     (void)infer::signature_of(outside.model);
+    warn_of_template(outside.model, context);
     return outside;
   } catch (const Error& error) {
     const std::string named = printable(folder);

@@ -196,3 +196,10 @@ make && mv theirs/broken/model.safetensors outside.safetensors && ln -s ../../ou
 make && rm theirs/broken/model.safetensors && mkfifo theirs/broken/model.safetensors && broken 6 "model.safetensors"
 mkdir theirs/empty
 error 3 "not a model's folder: there is no model.json and no config.json" mlx import model theirs/empty
+
+# A chat template that cannot work is told of, and the model is imported.
+folder LlamaForCausalLM theirs/template F32 1
+printf "{{ messages|groupby('role') }}" >theirs/template/chat_template.jinja
+expect 0 mlx import model theirs/template
+has "$err" "the chat template, line 1: the filter 'groupby' is not supported"
+has "$err" "the model cannot chat"
