@@ -225,12 +225,10 @@ for first in range(0, len(rows), 50):  # several to a window
     body = {"inputs": [{"name": n, "shape": [len(d)], "datatype": t, "data": d} for n, t, d in columns]}
     request = urllib.request.Request(url + "/v2/models/price/infer", json.dumps(body).encode(), {"Content-Type": "application/json"})
     assert len(json.load(urllib.request.urlopen(request))["outputs"][0]["data"]) == len(part)
-for _ in range(200):
+for _ in range(1000):  # a window is judged after its examples are counted
     seen = metrics()
-    if seen['mlx_drift_examples_total{model="price"}'] == asked + len(rows): break
+    if seen['mlx_drift_windows_total{model="price"}'] == (asked + len(rows)) // 200: break
     time.sleep(0.02)
-time.sleep(0.05)
-seen = metrics()
 drifted = sorted(k.split('feature="')[1][:-2] for k, v in seen.items() if k.startswith("mlx_drift{") and v == 1)
 print([name for name in drifted if name in ("rooms", "area", "city")], int(seen['mlx_drift_windows_total{model="price"}']), int(seen['mlx_drift_dropped_total{model="price"}']),
       seen['mlx_drift_psi{model="price",feature="area"}'] > 0.25)
