@@ -37,10 +37,11 @@ Fed fed(const infer::Model& model, const data::Rows& rows) {
   return out;
 }
 
+constexpr std::uint64_t kWindow = 180;
+
 void wait_for(const monitor::Live& live, std::uint64_t items) {
-  for (int i = 0; i < 1000 && live.state().items < items; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto judged = [&] { return live.state().items >= items && live.state().windows >= items / kWindow; };
+  for (int i = 0; i < 4000 && !judged(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 }  // namespace
@@ -92,7 +93,7 @@ TEST_CASE("drift: a server's examples are judged in windows, across requests") {
   monitor::Recorder recorder(monitor::columns_of(model));
   for (int i = 0; i < 4; ++i) monitor::observe_rows(model, houses(model, 0, 250), {}, recorder, silent);
   const monitor::Reference reference{"houses", "test", recorder.finish()};
-  monitor::Live live(spec.model, reference, 180, {});
+  monitor::Live live(spec.model, reference, kWindow, {});
   CHECK(live.state().columns.empty());
   const Fed same = fed(model, houses(model, 0, 250));
   for (int i = 0; i < 3; ++i) live.answered(same.examples, same.logits);
