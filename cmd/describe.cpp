@@ -12,6 +12,13 @@
 
 namespace mlx::cmd {
 
+std::string split_text(registry::Repository& repository, const Digest& data, const std::string& split) {
+  std::string name = data.brief();
+  for (const registry::Version& version : registry::versions(repository))
+    if (version.digest == data) name = version.name();
+  return name + " " + printable(split);
+}
+
 Json version_json(const registry::Version& version) {
   Json json = {{"name", version.name()},
                {"artifact", version.artifact},

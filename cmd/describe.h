@@ -17,6 +17,8 @@
 namespace mlx::cmd {
 
 Json version_json(const registry::Version& version);
+// "data/words@v1 train": a split by the name that its dataset's version has here, else by the digest.
+std::string split_text(registry::Repository& repository, const Digest& data, const std::string& split);
 Json erasure_json(const std::optional<registry::Erasure>& erasure);  // null if there was none
 std::string erasure_text(const registry::Erasure& erasure);  // "on 2026-01-31 12:00 by ID, with the domain 'main'"
 Json run_json(registry::Repository& repository, const registry::Run& run);

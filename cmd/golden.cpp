@@ -12,8 +12,8 @@
 #include "cmd/asked_model.h"
 #include "cmd/backend.h"
 #include "cmd/cli/cli.h"
+#include "cmd/describe.h"
 #include "infer/examples.h"
-#include "registry/keys/trust.h"
 #include "registry/record/judge.h"
 #include "registry/repository.h"
 #include "work/inputs.h"
@@ -64,10 +64,7 @@ ReadInputs read_inputs(const GoldenOptions& options, const infer::Model& model, 
 std::string shown_name(const std::string& name, registry::Repository& repository) {
   const std::size_t hash = name.rfind('#');
   if (hash == std::string::npos) return printable(name);
-  std::string data = printable(name.substr(0, hash));
-  for (const registry::Version& version : registry::versions(repository))
-    if (version.digest.text() == name.substr(0, hash)) data = version.name();
-  return data + " " + printable(name.substr(hash + 1));
+  return split_text(repository, Digest::parse(name.substr(0, hash)), name.substr(hash + 1));
 }
 
 Json entry(const std::string& name, const infer::Golden& golden, const infer::Model& model, double apart,

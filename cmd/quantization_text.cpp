@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "cmd/describe.h"
 #include "registry/repository.h"
 
 namespace mlx::cmd {
@@ -15,13 +16,9 @@ namespace {
 
 constexpr const char* kWhat = "quantization";
 
-// "data/words@v1 train": a split by the name that its dataset's version has here.
-std::string split_text(Context& context, const Json& text) {
-  const std::string digest = json_string(text, "data", kWhat);
-  std::string name = Digest::parse(digest).brief();
-  for (const registry::Version& version : registry::versions(context.repository()))
-    if (version.digest.text() == digest) name = version.name();
-  return name + " " + printable(json_string(text, "split", kWhat));
+std::string split_of(Context& context, const Json& text) {
+  return split_text(context.repository(), Digest::parse(json_string(text, "data", kWhat)),
+                    json_string(text, "split", kWhat));
 }
 
 // "12 int4, 2 int8, 1 stored"
@@ -70,9 +67,9 @@ void print_quantization(Context& context, const Json& record, bool layers) {
                            json_number(record, "kl_divergence", kWhat),
                            100 * json_number(record, "top1_agreement", kWhat)));
   context.line(fmt::format("  measured on {} tokens of {}; {} calibrated on {} windows of {} of {}",
-                           json_int(measured, "tokens", kWhat), split_text(context, measured),
+                           json_int(measured, "tokens", kWhat), split_of(context, measured),
                            printable(json_string(record, "method", kWhat)), json_int(calibrated, "windows", kWhat),
-                           json_int(calibrated, "window", kWhat), split_text(context, calibrated)));
+                           json_int(calibrated, "window", kWhat), split_of(context, calibrated)));
   if (list.empty()) return;
   const std::string groups =
       record.contains("group") ? fmt::format(" in groups of {}", json_int(record, "group", kWhat)) : "";

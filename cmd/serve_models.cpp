@@ -182,6 +182,15 @@ void ServeModels::take_back_if_broken(Served& served, serve::Control& control) {
       fmt::format("{}: rolled back from {} to {}: {}", served.word, rollback.from.name(), rollback.to.name(), *why));
 }
 
+serve::ModelSpec ServeModels::load_counted(Served& next) {
+  try {
+    return load(next);
+  } catch (const Error&) {
+    next.metrics->refused();  // as the server counts what it refuses itself
+    throw;
+  }
+}
+
 void ServeModels::follow(Served& served, serve::Control& control) {
   const std::string digest = registry::resolve(context_.repository(), served.word).digest.text();
   if (digest == served.refused && seconds_now() < served.again) return;
@@ -190,7 +199,7 @@ void ServeModels::follow(Served& served, serve::Control& control) {
     served.refused = digest;
     served.again = seconds_now() + served.wait;
     Served next = served;
-    control.replace(load(next));
+    control.replace(load_counted(next));
     served = std::move(next);
     if (!std::exchange(served.taken_back, false))
       served.guard.begin(served.metrics->counts());

@@ -56,6 +56,7 @@ class ServeModels {
     std::string unwatched{};                // why nothing watches it
   };
   serve::ModelSpec load(Served& served);
+  serve::ModelSpec load_counted(Served& next);
   void follow(Served& served, serve::Control& control);
   void take_back_if_broken(Served& served, serve::Control& control);
   std::shared_ptr<monitor::Live> watcher(const std::shared_ptr<const infer::Model>& model,

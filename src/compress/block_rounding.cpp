@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "graph/new_tensor.h"
 
 namespace mlx::compress {
 namespace {
@@ -170,9 +171,7 @@ RoundedLayer empty_blocks(const BlockType& type, std::int64_t outputs, std::int6
   CHECK(inputs % type.weights == 0);
   RoundedLayer out;
   out.blocks = &type, out.outputs = outputs;
-  out.weights.shape.dtype = graph::DType::kU8, out.weights.shape.rank = 1;
-  out.weights.shape.dims[0] = outputs * (inputs / type.weights) * type.bytes;
-  out.weights.data.resize(out.weights.shape.bytes());
+  out.weights = graph::new_tensor(graph::DType::kU8, {outputs * (inputs / type.weights) * type.bytes});
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "graph/new_tensor.h"
 #include "graph/op_def.h"
 #include "graph/passes/passes.h"
 
@@ -61,22 +62,13 @@ bool only_read_as_int8(const Graph& graph, ValueId value) {
   return read;
 }
 
-Tensor tensor_of(DType dtype, std::vector<std::int64_t> dims) {
-  Tensor out;
-  out.shape.dtype = dtype;
-  out.shape.rank = static_cast<int>(dims.size());
-  std::ranges::copy(dims, out.shape.dims.begin());
-  out.data.resize(out.shape.bytes());
-  return out;
-}
-
 // Quantizes w[O, …] to s8 with one scale for each row: the largest magnitude becomes 127.
 void quantize_rows(const Tensor& w, Tensor& stored, Tensor& scales) {
   stored = w;
   stored.shape.dtype = DType::kS8;
   stored.data.resize(stored.shape.bytes());
   const std::int64_t rows = w.shape.dims[0];
-  scales = tensor_of(DType::kF32, {rows});
+  scales = graph::new_tensor(DType::kF32, {rows});
   const std::int64_t width = rows == 0 ? 0 : w.shape.count() / rows;
   const auto* from = reinterpret_cast<const float*>(w.data.data());
   auto* to = reinterpret_cast<std::int8_t*>(stored.data.data());

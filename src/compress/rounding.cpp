@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "graph/new_tensor.h"
 #include "kernels/half.h"
 
 namespace mlx::compress {
@@ -57,15 +58,6 @@ float scale_of_4(std::span<const float> w, std::span<const float> importance, fl
   return in_f16(best.scale);
 }
 
-graph::Tensor matrix_of(DType dtype, std::int64_t rows, std::int64_t columns) {
-  graph::Tensor tensor;
-  tensor.shape.dtype = dtype;
-  tensor.shape.rank = 2;
-  tensor.shape.dims[0] = rows, tensor.shape.dims[1] = columns;
-  tensor.data.resize(tensor.shape.bytes());
-  return tensor;
-}
-
 }  // namespace
 
 float scale_of_group(std::span<const float> w, std::span<const float> importance, int bits) {
@@ -99,8 +91,9 @@ RoundedLayer empty_layer(std::int64_t outputs, std::int64_t inputs, const Groups
   CHECK((groups.bits == 4 || groups.bits == 8) && groups.size > 0 && groups.size % 32 == 0);
   CHECK(inputs % groups.size == 0);
   return {groups.bits, nullptr, outputs,
-          groups.bits == 4 ? matrix_of(DType::kU8, outputs, inputs / 2) : matrix_of(DType::kS8, outputs, inputs),
-          matrix_of(DType::kF16, inputs / groups.size, outputs)};
+          groups.bits == 4 ? graph::new_tensor(DType::kU8, {outputs, inputs / 2})
+                           : graph::new_tensor(DType::kS8, {outputs, inputs}),
+          graph::new_tensor(DType::kF16, {inputs / groups.size, outputs})};
 }
 
 void write_row(RoundedLayer& layer, std::int64_t output, std::span<const std::int8_t> q,

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "graph/new_tensor.h"
 #include "graph/passes/passes.h"
 #include "infer/encoder.h"
 #include "infer/generate.h"
@@ -22,15 +23,6 @@ using graph::DType;
 using graph::Tensor;
 
 constexpr const char *kInputs = "inputs", *kOutputs = "outputs";
-
-Tensor tensor_of(DType dtype, std::vector<std::int64_t> dims) {
-  Tensor out;
-  out.shape.dtype = dtype;
-  out.shape.rank = static_cast<int>(dims.size());
-  std::ranges::copy(dims, out.shape.dims.begin());
-  out.data.resize(out.shape.bytes());
-  return out;
-}
 
 template <typename T>
 std::span<const T> numbers_of(const Tensor& tensor) {
@@ -58,7 +50,7 @@ Tensor outputs_of_examples(const Model& model, const Tensor& inputs) {
   Session session(model, {.max_batch = count});
   std::memcpy(session.input(), inputs.data.data(), inputs.data.size());
   const Logits logits = session.run(count);
-  Tensor out = tensor_of(DType::kF32, {logits.rows, logits.width});
+  Tensor out = graph::new_tensor(DType::kF32, {logits.rows, logits.width});
   std::memcpy(out.data.data(), logits.values, out.data.size());
   return out;
 }
@@ -75,7 +67,7 @@ Tensor outputs_of_text(const Model& model, const Tensor& inputs) {
   const std::vector<std::int32_t> text(tokens.begin(), tokens.end());
   Tensor out;
   const auto take = [&out](std::span<const float> numbers, std::int64_t rows) {
-    out = tensor_of(DType::kF32, {rows, static_cast<std::int64_t>(numbers.size()) / rows});
+    out = graph::new_tensor(DType::kF32, {rows, static_cast<std::int64_t>(numbers.size()) / rows});
     std::memcpy(out.data.data(), numbers.data(), out.data.size());
   };
   if (encoder) {
@@ -104,13 +96,13 @@ Golden golden_of(const Model& model, Tensor inputs) {
 
 Tensor golden_examples(const Model& model, const data::BatchView& batch, std::int64_t examples) {
   const std::int64_t count = std::min(examples, batch.count);
-  Tensor out = tensor_of(DType::kF32, {count, model.signature().example});
+  Tensor out = graph::new_tensor(DType::kF32, {count, model.signature().example});
   std::memcpy(out.data.data(), batch.inputs.at(0).data, out.data.size());
   return out;
 }
 
 Tensor golden_tokens(const std::vector<std::int32_t>& tokens) {
-  Tensor out = tensor_of(DType::kS32, {static_cast<std::int64_t>(tokens.size())});
+  Tensor out = graph::new_tensor(DType::kS32, {static_cast<std::int64_t>(tokens.size())});
   std::memcpy(out.data.data(), tokens.data(), out.data.size());
   return out;
 }

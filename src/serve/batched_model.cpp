@@ -43,13 +43,13 @@ class BatchedModel final : public ServedModel {
     }
     job->done = [this, parsed, exchange, started](const std::shared_ptr<Job>& done) {
       Reply reply = answer(*parsed, *done);
-      if (reply.status < 500)
+      const bool good = reply.status < 500;
+      if (good)
         metrics_->inference(seconds_now() - started);
       else
         metrics_->failed();
       exchange->reply(std::move(reply));
-      if (spec().live && done->error.empty())
-        spec().live->answered(std::move(done->examples.values), std::move(done->logits));
+      if (spec().live && good) spec().live->answered(std::move(done->examples.values), std::move(done->logits));
     };
     if (!batcher_.submit(std::move(job)))
       exchange->reply(full_reply(fmt::format("{} examples are waiting; try again later", batcher_.waiting())));
