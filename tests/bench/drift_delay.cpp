@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "monitor/drift.h"
+#include "tests/monitor/draws.h"
 
 namespace {
 
@@ -23,15 +24,7 @@ using namespace mlx::monitor;
 
 constexpr std::size_t kColumns = 20, kNumbers = 12, kWindows = 20;
 
-class Draws {
- public:
-  explicit Draws(std::uint64_t seed) : bits_(seed) {}
-  double uniform() { return (static_cast<double>(bits_() >> 11) + 0.5) * 0x1p-53; }
-  double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(6.283185307179586 * uniform()); }
-
- private:
-  std::mt19937_64 bits_;
-};
+using mlx::monitor::test::Draws;
 
 struct Change {
   std::string name;

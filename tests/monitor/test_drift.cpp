@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "draws.h"
 #include "monitor/drift.h"
 #include "monitor/two_samples.h"
 
@@ -17,16 +18,7 @@ using Counts = std::vector<std::uint64_t>;
 
 const std::vector<Column> kColumns = {{"age"}, {"city", false}, {"prediction", false, true}};
 
-// The same draws everywhere: distributions of the standard library differ.
-class Draws {
- public:
-  explicit Draws(std::uint64_t seed) : bits_(seed) {}
-  double uniform() { return (static_cast<double>(bits_() >> 11) + 0.5) * 0x1p-53; }
-  double normal() { return std::sqrt(-2 * std::log(uniform())) * std::cos(6.283185307179586 * uniform()); }
-
- private:
-  std::mt19937_64 bits_;
-};
+using mlx::monitor::test::Draws;
 
 template <typename To>
 void add_items(To& to, Draws& draws, int count, double shift, double bonn = 0.5) {
